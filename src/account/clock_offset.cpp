@@ -1,5 +1,5 @@
 // Both traces are laid into bins of 1 ms, which are joined in pairs when there are more than 2^18. Correlations of all
-// lags come from one FFT (Cooley and Tukey) for the products, and from prefix sums for means and variances over what
+// lags come from fast Fourier transforms for the products, and from prefix sums for means and variances over what
 // both cover. The parabola through the best lag and its neighbours gives the part of a bin.
 #include "account/clock_offset.h"
 
@@ -14,6 +14,8 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
+#include <unsupported/Eigen/FFT>
 
 namespace flyball {
 namespace {
@@ -95,40 +97,33 @@ class Bins {
   std::vector<double> values_;
 };
 
-// Fourier transform in place (Cooley and Tukey). The size must be a power of two.
-void transform(std::vector<std::complex<double>>& a, bool inverse) {
-  const std::size_t n = a.size();
-  for (std::size_t i = 1, j = 0; i < n; ++i) {
-    std::size_t bit = n >> 1;
-    for (; (j & bit) != 0; bit >>= 1) j ^= bit;
-    j ^= bit;
-    if (i < j) std::swap(a[i], a[j]);
-  }
-  std::vector<std::complex<double>> roots(n / 2);
-  for (std::size_t i = 0; i < roots.size(); ++i) {
-    const double angle = 2.0 * M_PI * static_cast<double>(i) / static_cast<double>(n);
-    roots[i] = {std::cos(angle), inverse ? std::sin(angle) : -std::sin(angle)};
-  }
-  for (std::size_t length = 2; length <= n; length *= 2) {
-    const std::size_t step = n / length;
-    for (std::size_t i = 0; i < n; i += length) {
-      for (std::size_t k = 0; k < length / 2; ++k) {
-        const std::complex<double> odd = a[i + k + length / 2] * roots[k * step];
-        a[i + k + length / 2] = a[i + k] - odd;
-        a[i + k] += odd;
-      }
-    }
-  }
-  if (inverse) {
-    for (std::complex<double>& value : a) value /= static_cast<double>(n);
-  }
-}
-
 std::vector<double> prefix_sums(const std::vector<double>& values, bool squared) {
   std::vector<double> sums(values.size() + 1, 0.0);
   for (std::size_t i = 0; i < values.size(); ++i) {
     sums[i + 1] = sums[i] + (squared ? values[i] * values[i] : values[i]);
   }
+  return sums;
+}
+
+// The sum of x[i] y[i + lag] over all i, for each lag from 1 - x.size() to y.size() - 1.
+std::vector<double> sums_of_products(const std::vector<double>& x, const std::vector<double>& y) {
+  std::size_t n = 1;
+  while (n < x.size() + y.size()) n *= 2;
+  std::vector<std::complex<double>> a(n);
+  std::vector<std::complex<double>> b(n);
+  std::copy(x.begin(), x.end(), a.begin());
+  std::copy(y.begin(), y.end(), b.begin());
+  Eigen::FFT<double> fft;
+  std::vector<std::complex<double>> spectrum_x;
+  std::vector<std::complex<double>> spectrum_y;
+  fft.fwd(spectrum_x, a);
+  fft.fwd(spectrum_y, b);
+  for (std::size_t i = 0; i < n; ++i) spectrum_x[i] = std::conj(spectrum_x[i]) * spectrum_y[i];
+  fft.inv(a, spectrum_x);
+  // Of a negative lag, the sum stands at the end.
+  std::vector<double> sums;
+  for (std::size_t i = n + 1 - x.size(); i < n; ++i) sums.push_back(a[i].real());
+  for (std::size_t i = 0; i < y.size(); ++i) sums.push_back(a[i].real());
   return sums;
 }
 
@@ -151,17 +146,7 @@ Correlation correlate(std::vector<double> x, std::vector<double> y) {
     for (double& v : *values) v -= mean;
     *rounding = 1e-20 * mean * mean;
   }
-  std::size_t n = 1;
-  while (n < x.size() + y.size()) n *= 2;
-  std::vector<std::complex<double>> a(n);
-  std::vector<std::complex<double>> b(n);
-  std::copy(x.begin(), x.end(), a.begin());
-  std::copy(y.begin(), y.end(), b.begin());
-  transform(a, false);
-  transform(b, false);
-  for (std::size_t i = 0; i < n; ++i) a[i] = std::conj(a[i]) * b[i];
-  transform(a, true);
-
+  const std::vector<double> products = sums_of_products(x, y);
   const std::vector<double> sx = prefix_sums(x, false);
   const std::vector<double> sxx = prefix_sums(x, true);
   const std::vector<double> sy = prefix_sums(y, false);
@@ -180,7 +165,7 @@ Correlation correlate(std::vector<double> x, std::vector<double> y) {
     const double mean_y = (sy[end_y] - sy[begin_y]) / count;
     const double var_x = (sxx[end] - sxx[begin]) / count - mean_x * mean_x;
     const double var_y = (syy[end_y] - syy[begin_y]) / count - mean_y * mean_y;
-    const double xy = a[static_cast<std::size_t>(lag >= 0 ? lag : static_cast<std::int64_t>(n) + lag)].real() / count;
+    const double xy = products[static_cast<std::size_t>(lag - result.first_lag)] / count;
     const double floor_x = 1e-9 * (sxx.back() / static_cast<double>(nx));
     const double floor_y = 1e-9 * (syy.back() / static_cast<double>(ny));
     const bool moves = var_x > std::max(floor_x, rounding_x) && var_y > std::max(floor_y, rounding_y);
@@ -192,15 +177,16 @@ Correlation correlate(std::vector<double> x, std::vector<double> y) {
 
 using LagSums = std::map<std::int64_t, std::pair<double, double>>;  // by lag: weighted correlation, weight
 
+double correlation_at(LagSums::const_iterator entry) { return entry->second.first / entry->second.second; }
+
 // The largest weight among the lags whose correlation reaches `least` and is exceeded by neither neighbour's, which
 // leaves out the slopes of a broad peak. 0 if there is no such lag.
 double most_weight_of_peaks(const LagSums& sums, double least) {
-  const auto value = [](LagSums::const_iterator entry) { return entry->second.first / entry->second.second; };
   double most = 0.0;
   for (auto entry = sums.begin(); entry != sums.end(); ++entry) {
-    const double own = value(entry);
-    if (own < least || (entry != sums.begin() && value(std::prev(entry)) > own)) continue;
-    if (std::next(entry) != sums.end() && value(std::next(entry)) > own) continue;
+    const double own = correlation_at(entry);
+    if (own < least || (entry != sums.begin() && correlation_at(std::prev(entry)) > own)) continue;
+    if (std::next(entry) != sums.end() && correlation_at(std::next(entry)) > own) continue;
     most = std::max(most, entry->second.second);
   }
   return most;
@@ -239,141 +225,191 @@ void add_busy(DeviceBins& device, const TraceEvent& event, Nanoseconds width) {
   }
 }
 
-}  // namespace
+struct Span {
+  Nanoseconds first = std::numeric_limits<Nanoseconds>::max();
+  Nanoseconds last = std::numeric_limits<Nanoseconds>::min();
 
-ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const ClockOffsetOptions& options) {
-  ClockOffset result;
-  const Nanoseconds given = to_nanoseconds(options.bin);
-  std::map<DeviceId, DeviceBins> devices;
-  // Power comes first, since bins finer than its segments say nothing.
-  double segment_time = 0.0;
-  std::uint64_t segment_count = 0;
+  void cover(Nanoseconds begin, Nanoseconds end) {
+    first = std::min(first, begin);
+    last = std::max(last, end);
+  }
+  [[nodiscard]] bool overlaps(const Span& other) const { return first < other.last && other.first < last; }
+};
+
+struct BinnedTraces {
+  std::map<DeviceId, DeviceBins> devices;  // those that are in both traces
+  Span events;
+  Span power;
+  double mean_segment = 0.0;  // ns of the power trace
+};
+
+BinnedTraces read_traces(EventSource& events, PowerSource& power, Nanoseconds width) {
+  BinnedTraces traces;
+  double segments = 0.0;
   PowerSegment segment;
-  const Nanoseconds first_width = given > 0 ? given : 1'000'000;
-  Nanoseconds power_first = std::numeric_limits<Nanoseconds>::max();
-  Nanoseconds power_last = std::numeric_limits<Nanoseconds>::min();
   while (power.next(segment)) {
     if (segment.end <= segment.begin) continue;
-    DeviceBins& device = devices[segment.device];
+    DeviceBins& device = traces.devices[segment.device];
     if (!device.power) {
-      device.power.emplace(first_width);
-      device.powered.emplace(first_width);
+      device.power.emplace(width);
+      device.powered.emplace(width);
     }
     const auto length = static_cast<double>(segment.end - segment.begin);
     device.powered->add(segment.begin, segment.end, length);
     device.power->add(segment.begin, segment.end, segment.power.value() * length);
-    power_first = std::min(power_first, segment.begin);
-    power_last = std::max(power_last, segment.end);
-    segment_time += static_cast<double>(segment.end - segment.begin);
-    ++segment_count;
+    traces.power.cover(segment.begin, segment.end);
+    traces.mean_segment += length;
+    segments += 1.0;
   }
+  traces.mean_segment /= std::max(1.0, segments);
   TraceEvent event;
-  Nanoseconds events_first = std::numeric_limits<Nanoseconds>::max();
-  Nanoseconds events_last = std::numeric_limits<Nanoseconds>::min();
   while (events.next(event)) {
-    add_busy(devices[event.device], event, first_width);
-    events_first = std::min(events_first, event.begin);
-    events_last = std::max(events_last, event.end);
+    add_busy(traces.devices[event.device], event, width);
+    traces.events.cover(event.begin, event.end);
   }
-  for (auto device = devices.begin(); device != devices.end();) {
-    const bool both = device->second.busy && device->second.power;
-    device = both ? std::next(device) : devices.erase(device);
-  }
-  if (devices.empty() || segment_count == 0) return result;
+  std::erase_if(traces.devices, [](const auto& device) { return !device.second.busy || !device.second.power; });
+  return traces;
+}
 
-  // One width for all devices: a quarter of a segment, but at least the coarsest bins that were needed.
+// Gives all devices bins of one width and returns it: a quarter of a segment of the power trace, since finer bins say
+// nothing, unless `given`; but at least the coarsest bins that were needed.
+Nanoseconds join_bins(BinnedTraces& traces, Nanoseconds first_width, bool given) {
   Nanoseconds width = first_width;
-  const double wanted = given > 0 ? 0.0 : segment_time / static_cast<double>(segment_count) / 4.0;
-  while (static_cast<double>(width) * 2.0 <= wanted) width *= 2;
-  for (const auto& [id, bins] : devices) width = std::max({width, bins.busy->width(), bins.power->width()});
-  result.resolution = to_seconds(width);
-
-  // Correlations are averaged over the devices, weighted by the bins that they are based on.
-  const bool overlap = events_first < power_last && power_first < events_last;
-  const auto reach = static_cast<std::int64_t>(std::llround(options.reach.value() * 1e9 / static_cast<double>(width)));
-  LagSums sums;
-  for (auto& [id, bins] : devices) {
+  while (!given && static_cast<double>(width) * 2.0 <= traces.mean_segment / 4.0) width *= 2;
+  for (const auto& [id, bins] : traces.devices) width = std::max({width, bins.busy->width(), bins.power->width()});
+  for (auto& [id, bins] : traces.devices) {
     while (bins.busy->width() < width) bins.busy->coarsen();
     while (bins.power->width() < width) {
       bins.power->coarsen();
       bins.powered->coarsen();
     }
-    const Correlation one = correlate(bins.busy->values(), bins.mean_power());
-    const std::int64_t between = bins.power->origin() - bins.busy->origin();
-    const double least = static_cast<double>(std::min(bins.busy->values().size(), bins.power->values().size())) / 2.0;
-    bool moves = false;
-    for (std::size_t i = 0; i < one.value.size(); ++i) {
-      const std::int64_t lag = one.first_lag + static_cast<std::int64_t>(i) + between;
-      if (one.bins[i] < least || one.bins[i] < 4.0) continue;
-      if (overlap && std::abs(lag) > reach) continue;
-      auto& [sum, weight] = sums[lag];
-      sum += one.value[i] * one.bins[i];
-      weight += one.bins[i];
-      moves = moves || one.value[i] != 0.0;
-    }
-    if (moves) result.devices.push_back(id);
   }
-  if (result.devices.empty() || sums.empty()) return result;
-  const auto value = [](const std::pair<double, double>& entry) { return entry.first / entry.second; };
+  return width;
+}
+
+// Adds a device's correlations to the sums, weighted by the bins that they are based on, for lags of at most `reach`.
+// Returns whether the device's work and power change at all.
+bool add_correlations(const DeviceBins& bins, std::int64_t reach, LagSums& sums) {
+  const Correlation one = correlate(bins.busy->values(), bins.mean_power());
+  const std::int64_t between = bins.power->origin() - bins.busy->origin();
+  const double least = static_cast<double>(std::min(bins.busy->values().size(), bins.power->values().size())) / 2.0;
+  bool moves = false;
+  for (std::size_t i = 0; i < one.value.size(); ++i) {
+    const std::int64_t lag = one.first_lag + static_cast<std::int64_t>(i) + between;
+    if (one.bins[i] < least || one.bins[i] < 4.0 || std::abs(lag) > reach) continue;
+    auto& [sum, weight] = sums[lag];
+    sum += one.value[i] * one.bins[i];
+    weight += one.bins[i];
+    moves = moves || one.value[i] != 0.0;
+  }
+  return moves;
+}
+
+double best_correlation(const LagSums& sums, double least_weight) {
   double best = -2.0;
-  for (const auto& [lag, entry] : sums) best = std::max(best, value(entry));
-  // Between different clocks a small offset is no more likely than a large one. What counts is how much the traces
-  // overlap: a regular program fits as well with only half of it over power.
-  const double least_weight = overlap ? 0.0 : kEqual * most_weight_of_peaks(sums, kEqual * best);
-  if (least_weight > 0.0) {
-    best = -2.0;
-    for (const auto& [lag, entry] : sums) {
-      if (entry.second >= least_weight) best = std::max(best, value(entry));
-    }
+  for (auto entry = sums.begin(); entry != sums.end(); ++entry) {
+    if (entry->second.second >= least_weight) best = std::max(best, correlation_at(entry));
   }
-  // Of the offsets that fit as well as the best, up to noise, the smallest is taken.
+  return best;
+}
+
+// Of the lags that fit as well as the best, up to noise, the smallest. Between different clocks, where the traces do not
+// overlap as they are, a small offset is no more likely than a large one. What counts there is how much the shifted
+// traces overlap: a regular program fits as well with only half of it over power.
+LagSums::const_iterator choose_lag(const LagSums& sums, bool overlap) {
+  const double best_of_all = best_correlation(sums, 0.0);
+  const double least_weight = overlap ? 0.0 : kEqual * most_weight_of_peaks(sums, kEqual * best_of_all);
+  const double best = best_correlation(sums, least_weight);
   auto chosen = sums.end();
   for (auto entry = sums.begin(); entry != sums.end(); ++entry) {
-    if (value(entry->second) < best - 1e-3 || entry->second.second < least_weight) continue;
+    if (correlation_at(entry) < best - 1e-3 || entry->second.second < least_weight) continue;
     if (chosen == sums.end() || std::abs(entry->first) < std::abs(chosen->first)) chosen = entry;
   }
-  result.correlation = value(chosen->second);
-  if (const auto unshifted = sums.find(0); overlap && unshifted != sums.end()) {
-    result.correlation_unshifted = value(unshifted->second);
-  }
-  // Interpolates between bins by the parabola through the best bin and its neighbours.
-  double part = 0.0;
-  if (chosen != sums.begin() && std::next(chosen) != sums.end() && std::prev(chosen)->first == chosen->first - 1 &&
-      std::next(chosen)->first == chosen->first + 1) {
-    const double left = value(std::prev(chosen)->second);
-    const double right = value(std::next(chosen)->second);
-    const double bend = left - 2.0 * result.correlation + right;
-    if (bend < 0.0) part = std::clamp(0.5 * (left - right) / bend, -0.5, 0.5);
-  }
-  result.offset = std::llround((static_cast<double>(chosen->first) + part) * static_cast<double>(width));
-  // The next peak lies beyond where the correlation has fallen to half of this one's.
-  const auto falls = [&](double v) { return v < 0.5 * result.correlation; };
+  return chosen;
+}
+
+// The part of a bin by which the peak lies beside the chosen lag, by the parabola through it and its neighbours.
+double part_of_bin(const LagSums& sums, LagSums::const_iterator chosen) {
+  if (chosen == sums.begin() || std::next(chosen) == sums.end()) return 0.0;
+  const auto before = std::prev(chosen);
+  const auto after = std::next(chosen);
+  if (before->first != chosen->first - 1 || after->first != chosen->first + 1) return 0.0;
+  const double left = correlation_at(before);
+  const double right = correlation_at(after);
+  const double bend = left - 2.0 * correlation_at(chosen) + right;
+  return bend < 0.0 ? std::clamp(0.5 * (left - right) / bend, -0.5, 0.5) : 0.0;
+}
+
+// What the lags away from the chosen peak say.
+struct OtherLags {
+  double best = -1.0;  // correlation
+  std::int64_t best_lag = 0;
+  double mean_square = 0.0;
+};
+
+// The peak reaches to where the correlation has fallen to half of its own.
+OtherLags look_at_others(const LagSums& sums, LagSums::const_iterator chosen) {
+  const double half = 0.5 * correlation_at(chosen);
   auto left = chosen;
-  while (left != sums.begin() && !falls(value(left->second))) --left;
+  while (left != sums.begin() && correlation_at(left) >= half) --left;
   auto right = chosen;
-  while (right != sums.end() && !falls(value(right->second))) ++right;
-  double runner_up = -1.0;
-  double squares = 0.0;
-  double others = 0.0;
+  while (right != sums.end() && correlation_at(right) >= half) ++right;
+  OtherLags others;
+  double count = 0.0;
   for (auto entry = sums.begin(); entry != sums.end(); ++entry) {
     const bool outside = entry->first < left->first || (right != sums.end() && entry->first > right->first);
     if (!outside) continue;
-    squares += value(entry->second) * value(entry->second);
-    others += 1.0;
-    if (value(entry->second) <= runner_up) continue;
-    runner_up = value(entry->second);
-    result.runner_up_offset = Seconds(static_cast<double>(entry->first) * static_cast<double>(width) * 1e-9);
+    const double own = correlation_at(entry);
+    others.mean_square += own * own;
+    count += 1.0;
+    if (own <= others.best) continue;
+    others.best = own;
+    others.best_lag = entry->first;
   }
-  result.runner_up = std::max(runner_up, 0.0);
-  // How large correlations between unrelated traces become by chance. They are large if the traces rarely change.
-  const double chance = others > 0.0 ? std::sqrt(squares / others) : 0.0;
-  if (result.correlation < kWeak) {
-    result.verdict = OffsetVerdict::kWeak;
-  } else if (result.runner_up > kEqual * result.correlation || result.correlation < kBeyondChance * chance) {
-    result.verdict = OffsetVerdict::kAmbiguous;
-  } else {
-    result.verdict = OffsetVerdict::kCertain;
+  others.mean_square /= std::max(1.0, count);
+  return others;
+}
+
+// Correlations between unrelated traces become large by chance if the traces rarely change. How large is told by the
+// root mean square of the correlations at other lags.
+OffsetVerdict verdict_on(const ClockOffset& found, const OtherLags& others) {
+  if (found.correlation < kWeak) return OffsetVerdict::kWeak;
+  const bool by_chance = found.correlation < kBeyondChance * std::sqrt(others.mean_square);
+  const bool ambiguous = found.runner_up > kEqual * found.correlation || by_chance;
+  return ambiguous ? OffsetVerdict::kAmbiguous : OffsetVerdict::kCertain;
+}
+
+}  // namespace
+
+ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const ClockOffsetOptions& options) {
+  ClockOffset result;
+  const Nanoseconds given = to_nanoseconds(options.bin);
+  const Nanoseconds first_width = given > 0 ? given : 1'000'000;
+  BinnedTraces traces = read_traces(events, power, first_width);
+  if (traces.devices.empty()) return result;
+  const Nanoseconds width = join_bins(traces, first_width, given > 0);
+  const Seconds bin = to_seconds(width);
+  result.resolution = bin;
+
+  const bool overlap = traces.events.overlaps(traces.power);
+  const std::int64_t reach = overlap ? std::llround(options.reach / bin) : std::numeric_limits<std::int64_t>::max();
+  LagSums sums;
+  for (const auto& [id, bins] : traces.devices) {
+    if (add_correlations(bins, reach, sums)) result.devices.push_back(id);
   }
+  if (result.devices.empty() || sums.empty()) return result;
+
+  const auto chosen = choose_lag(sums, overlap);
+  result.correlation = correlation_at(chosen);
+  result.offset =
+      std::llround((static_cast<double>(chosen->first) + part_of_bin(sums, chosen)) * static_cast<double>(width));
+  if (const auto unshifted = sums.find(0); overlap && unshifted != sums.end()) {
+    result.correlation_unshifted = correlation_at(unshifted);
+  }
+  const OtherLags others = look_at_others(sums, chosen);
+  result.runner_up = std::max(others.best, 0.0);
+  result.runner_up_offset = bin * static_cast<double>(others.best_lag);
+  result.verdict = verdict_on(result, others);
   return result;
 }
 
