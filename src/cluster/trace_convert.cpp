@@ -27,7 +27,7 @@ std::optional<double> date_of(const nlohmann::json& object, const char* name) {
   const auto& text = found->get_ref<const std::string&>();
   if (text.size() < kToTheSecond) return std::nullopt;
   const auto time = parse_date_time(std::string_view(text).substr(0, kToTheSecond), Seconds(0));
-  return time ? std::optional(static_cast<double>(*time / kSecond)) : std::nullopt;
+  return time ? std::optional(to_seconds(*time).value()) : std::nullopt;
 }
 
 // The job has the GPUs of its last attempt, and the running time of all attempts.

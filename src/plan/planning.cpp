@@ -38,7 +38,7 @@ std::optional<OneMoreInFlight> look_at_order(const PlanProblem& problem, const P
 // Makes the fastest plan that keeps to the limits the run's own.
 void take_planned(PlannerRun& run, PowerPlanning planned, const PlanProblem& problem) {
   run.result = std::move(planned.result);
-  run.power = std::move(planned.figures);
+  run.power = planned.figures;
   run.budget = std::move(planned.budget);
   const Frontier& frontier = run.result.frontier;
   PlanSummary& summary = run.summary;

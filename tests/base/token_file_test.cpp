@@ -41,7 +41,7 @@ TEST_F(TokenFile, WhatIsAskedForIsLongAndItsOwnersAlone) {
   refused("the token has 15 characters");
   write("");
   refused("the token has 0 characters");
-  for (const mode_t mode : {0604, 0640, 0620, 0601}) {
+  for (const mode_t mode : {0604u, 0640u, 0620u, 0601u}) {
     write("0123456789abcdef\n", mode);
     refused("others than its owner");
   }

@@ -224,16 +224,32 @@ TEST(Perseus, ExponentialModelSteersButTheHullBounds) {
   EXPECT_LT(exponential.energy(0) / exponential.lower_bound(0), 1.03);
 }
 
-TEST(Perseus, SameInputSamePlans) {
-  const Profile profile = noisy_profile(4, 2);
-  const ComputationDag dag = dag_of(profile, 10);
-  const PlanProblem problem = problem_of(dag);
-  const Frontier a = plan(problem).frontier;
-  const Frontier b = plan(problem).frontier;
+void expect_same(const Frontier& a, const Frontier& b) {
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t p = 0; p < a.size(); ++p) {
     EXPECT_EQ(a.points()[p].time, b.points()[p].time);
     EXPECT_EQ(a.plan(p), b.plan(p));
+  }
+}
+
+TEST(Perseus, SameInputSamePlans) {
+  const Profile profile = noisy_profile(4, 2);
+  const ComputationDag dag = dag_of(profile, 10);
+  const PlanProblem problem = problem_of(dag);
+  expect_same(plan(problem).frontier, plan(problem).frontier);
+}
+
+TEST(Perseus, SamePlansWithAnyNumberOfThreads) {
+  const Profile profile = noisy_profile(4, 2);
+  const ComputationDag dag = dag_of(profile, 48);
+  PlanProblem problem = problem_of(dag);
+  problem.threads = 1;
+  const Frontier alone = plan(problem).frontier;
+  // Enough work that threads are started, and more groups of points than threads.
+  ASSERT_GT(alone.size() * static_cast<std::size_t>(dag.size()), 300'000u);
+  for (const unsigned threads : {2u, 5u}) {
+    problem.threads = threads;
+    expect_same(plan(problem).frontier, alone);
   }
 }
 
