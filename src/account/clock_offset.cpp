@@ -313,9 +313,9 @@ double best_correlation(const LagSums& sums, double least_weight) {
   return best;
 }
 
-// Of the lags that fit as well as the best, up to noise, the smallest. Between different clocks, where the traces do not
-// overlap as they are, a small offset is no more likely than a large one. What counts there is how much the shifted
-// traces overlap: a regular program fits as well with only half of it over power.
+// Of the lags that fit as well as the best, up to noise, the smallest. Between different clocks, where the traces do
+// not overlap as they are, a small offset is no more likely than a large one. What counts there is how much the
+// shifted traces overlap: a regular program fits as well with only half of it over power.
 LagSums::const_iterator choose_lag(const LagSums& sums, bool overlap) {
   const double best_of_all = best_correlation(sums, 0.0);
   const double least_weight = overlap ? 0.0 : kEqual * most_weight_of_peaks(sums, kEqual * best_of_all);
