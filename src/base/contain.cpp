@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kBetweenWords{1};
 
-std::atomic<std::uint64_t> count{0};
+std::atomic<std::uint64_t> exceptions_noted{0};
 
 struct Teller {
   std::mutex mutex;
@@ -47,7 +47,7 @@ std::string words_of(const std::exception_ptr& error) {
 }  // namespace
 
 void note_contained(std::string_view where, const std::exception_ptr& error) noexcept {
-  ++count;
+  ++exceptions_noted;
   try {
     const std::string what = words_of(error);
     Teller& to = teller();
@@ -64,7 +64,7 @@ void note_contained(std::string_view where, const std::exception_ptr& error) noe
   }
 }
 
-std::uint64_t contained_exceptions() { return count; }
+std::uint64_t contained_exceptions() { return exceptions_noted; }
 
 void tell_contained(std::function<void(std::string_view, std::string_view)> tell) {
   const std::lock_guard lock(teller().mutex);
