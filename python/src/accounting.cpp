@@ -15,7 +15,6 @@
 
 #include "account/account_options.h"
 #include "account/footprint_file.h"
-#include "base/json_text.h"
 #include "base/record.h"
 #include "client/agent_client.h"
 
@@ -30,16 +29,15 @@ AgentClient client_at(const std::optional<std::string>& agent) {
 
 // As JSON: the options that `flyball messages SessionRequest` lists in, what the agent says of the session out.
 std::string start(const std::optional<std::string>& agent, const std::string& options) {
-  constexpr const char* kSource = "flyball.account_session";
-  const auto request = read_options<AccountSessionRequest>(kSource, parse_json(kSource, options));
+  const auto request = read_options_text<AccountSessionRequest>("flyball.account_session", options);
   return to_json(client_at(agent).start_session(request)).dump();
 }
 
 // As JSON: options in, the footprint out.
 std::string footprint(const std::string& options) {
   const AccountRequest request = read_account_options("flyball.account", options);
-  const AccountResult result = account_runs(request);
-  return footprint_json(request.summary ? result.summary : result.footprint, result.notes);
+  AccountResult result = account_runs(request);
+  return footprint_json(result.asked(request), result.notes);
 }
 
 }  // namespace

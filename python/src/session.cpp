@@ -31,8 +31,7 @@ class OwnSession {
  public:
   // `given`: the options in JSON, by the names of flyball.Session's arguments; `notice` is a function, or none.
   OwnSession(const std::string& given, nb::object notice) : process_(getpid()) {
-    constexpr const char* kSource = "flyball.Session";
-    SessionOptions options = read_options<SessionOptions>(kSource, parse_json(kSource, given));
+    auto options = read_options_text<SessionOptions>("flyball.Session", given);
     if (!notice.is_none()) {
       // The session's threads call it, and may be ending with the interpreter's lock held elsewhere.
       options.notice = [notice = std::make_shared<Callable>(std::move(notice))](const std::string& words) {

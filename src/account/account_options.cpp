@@ -105,13 +105,7 @@ Record<AccountOptions> description_of(const AccountOptions* /*type*/) {
 }
 
 AccountRequest read_account_options(const std::string& source, std::string_view json) {
-  nlohmann::json parsed;
-  try {
-    parsed = parse_json(source, json);
-  } catch (const InputError& error) {
-    throw UsageError(error.what());
-  }
-  return account_request(read_options<AccountOptions>(source, parsed));
+  return account_request(read_options_text<AccountOptions>(source, json));
 }
 
 AccountRequest account_request(const AccountOptions& options, const AccountNames& names) {

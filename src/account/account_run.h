@@ -76,6 +76,9 @@ struct AccountResult {
   EnergyTree tree;
   PowerPicture picture;
   FootprintNotes notes;
+
+  // What a program that asks for one footprint gets: the summary where the request wants it.
+  [[nodiscard]] Footprint& asked(const AccountRequest& request) { return request.summary ? summary : footprint; }
 };
 
 // Reads the traces and attributes their energy. Throws what the readers throw, InputError where the traces cannot be

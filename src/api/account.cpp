@@ -12,7 +12,7 @@ namespace flyball {
 AccountedEnergy account(const std::string& options) {
   const AccountRequest request = read_account_options("the options", options);
   AccountResult result = account_runs(request);
-  const Footprint& footprint = request.summary ? result.summary : result.footprint;
+  const Footprint& footprint = result.asked(request);
   AccountedEnergy energy;
   for (const FootprintRow& row : footprint.rows) {
     energy.rows.push_back({row.name, row.device, std::string(name_of(row.phase)), row.energy.value(), row.busy.value(),

@@ -444,7 +444,7 @@ flyball_footprint* flyball_footprint_open(const char* options) {
     const flyball::AccountRequest request = flyball::read_account_options("the options", options);
     flyball::AccountResult result = flyball::account_runs(request);
     auto footprint = std::make_unique<flyball_footprint>();
-    footprint->footprint = std::move(request.summary ? result.summary : result.footprint);
+    footprint->footprint = std::move(result.asked(request));
     footprint->json = flyball::footprint_json(footprint->footprint, result.notes);
     made = footprint.release();
   });

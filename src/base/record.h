@@ -168,8 +168,8 @@ template <Described T>
   return record.read(JsonObject(json, record.source()));
 }
 
-// Reads what a caller of this library passes as JSON; errors name it `source`. Throws UsageError where it breaks the
-// description's rules, since it is a caller's argument and no file.
+// Reads what a caller of this library passes as JSON, or as its text; errors name it `source`. Throws UsageError where
+// it is no JSON or breaks the description's rules, since it is a caller's argument and no file.
 template <Described T>
 [[nodiscard]] T read_options(const std::string& source, const nlohmann::json& json) {
   try {
@@ -177,6 +177,16 @@ template <Described T>
   } catch (const InputError& error) {
     throw UsageError(error.what());
   }
+}
+template <Described T>
+[[nodiscard]] T read_options_text(const std::string& source, std::string_view text) {
+  nlohmann::json json;
+  try {
+    json = parse_json(source, text);
+  } catch (const InputError& error) {
+    throw UsageError(error.what());
+  }
+  return read_options<T>(source, json);
 }
 
 template <Described T>

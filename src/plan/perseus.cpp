@@ -94,7 +94,7 @@ class Crawl {
     if (run.status == RelaxationStatus::kOptimal) {
       // If no second is worth a price unit, nothing was visited; otherwise the crawl has ended at a plan as good or
       // better.
-      add_fastest();
+      rounding_->add(fastest_plan(problem_));
       frontier_.finish();
       if (has_choice()) polish();
     }
@@ -138,13 +138,6 @@ class Crawl {
   [[nodiscard]] unsigned threads() const {
     if (operations_looked_at() < kWorthThreads) return 1;
     return problem_.threads > 0 ? problem_.threads : usable_processors();
-  }
-
-  void add_fastest() {
-    const ClockPlan fastest = fastest_plan(problem_);
-    ClockRounder rounder(problem_, searches_);
-    rounder.load(fastest);
-    frontier_.add({rounder.makespan(), rounder.net_joules()}, fastest);
   }
 
   [[nodiscard]] bool has_choice() const {

@@ -111,6 +111,9 @@ class Planner {
   [[nodiscard]] virtual PlannerResult plan(const PlanProblem& problem, const Progress& progress) const = 0;
 };
 
+inline constexpr const char* kMainPlanner = "perseus";     // in the schedule's order
+inline constexpr const char* kFreeOrderPlanner = "joint";  // in the order that it finds best
+
 // Returns the planner of this name from the table in planner_registry.cpp. Throws UsageError, which lists the known
 // names, where there is none.
 [[nodiscard]] std::unique_ptr<Planner> make_planner(std::string_view name);

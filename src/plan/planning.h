@@ -22,9 +22,6 @@
 
 namespace flyball {
 
-inline constexpr const char* kMainPlanner = "perseus";     // in the schedule's order
-inline constexpr const char* kFreeOrderPlanner = "joint";  // in the order that it finds best
-
 struct PlanningRequest {
   std::vector<std::string> planners = {kMainPlanner};
   PaceRequest pace;

@@ -30,21 +30,32 @@ void PointRounding::add(const FrontierStretch& stretch, Nanoseconds deadline) {
 }
 
 void PointRounding::add_fastest(const FrontierStretch& stretch, Nanoseconds t_min, int trials) {
-  add(stretch, t_min);
+  GateTimes relaxed = relaxed_times(*tables_, stretch, t_min);
+  group_.push_back({relaxed, t_min});
   start_group();
-  start([relaxed = relaxed_times(*tables_, stretch, t_min), t_min, trials](ClockRounder& rounder) {
+  start([relaxed = std::move(relaxed), t_min, trials](ClockRounder& rounder) {
     rounder.floor(relaxed, t_min);
     rounder.polish(t_min, trials);
-    return std::vector<Rounded>{{{rounder.makespan(), rounder.net_joules()}, rounder.plan()}};
+    return std::vector{rounded(rounder)};
   });
+}
+
+void PointRounding::add(const ClockPlan& plan) {
+  ClockRounder rounder(tables_, searches_);
+  rounder.load(plan);
+  frontier_.add(rounded(rounder).point, plan);
 }
 
 void PointRounding::polish(ClockPlan plan, Nanoseconds deadline, int trials) {
   start([plan = std::move(plan), deadline, trials](ClockRounder& rounder) {
     rounder.load(plan);
     rounder.polish(deadline, trials);
-    return std::vector<Rounded>{{{rounder.makespan(), rounder.net_joules()}, rounder.plan()}};
+    return std::vector{rounded(rounder)};
   });
+}
+
+PointRounding::Rounded PointRounding::rounded(ClockRounder& rounder) {
+  return {{rounder.makespan(), rounder.net_joules()}, rounder.plan()};
 }
 
 void PointRounding::finish_points() {
@@ -65,7 +76,7 @@ void PointRounding::start_group() {
     for (std::size_t k = 0; k < group.size(); ++k) {
       const auto& [relaxed, deadline] = group[k];
       k % anew_every == 0 ? rounder.round(relaxed, deadline) : rounder.follow(relaxed, deadline);
-      points.push_back({{rounder.makespan(), rounder.net_joules()}, rounder.plan()});
+      points.push_back(rounded(rounder));
     }
     return points;
   });

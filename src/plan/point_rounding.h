@@ -36,6 +36,9 @@ class PointRounding {
   // searches, from which the search gets further than from a plan that paths have settled.
   void add_fastest(const FrontierStretch& stretch, Nanoseconds t_min, int trials);
 
+  // Adds a plan as it is, before those that are under way.
+  void add(const ClockPlan& plan);
+
   // Polishes a plan within its deadline, and adds what comes of it.
   void polish(ClockPlan plan, Nanoseconds deadline, int trials);
 
@@ -53,8 +56,8 @@ class PointRounding {
     GateTimes relaxed;
     Nanoseconds deadline;
   };
-  using Task = std::packaged_task<std::vector<Rounded>()>;
 
+  [[nodiscard]] static Rounded rounded(ClockRounder& rounder);
   template <class Work>
   void start(Work work);
   void start_group();

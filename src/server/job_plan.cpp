@@ -26,9 +26,6 @@
 namespace flyball {
 namespace {
 
-constexpr std::string_view kPerseus = "perseus";
-constexpr std::string_view kJoint = "joint";
-
 constexpr std::array kComputations = {InstructionKind::kForward, InstructionKind::kBackward,
                                       InstructionKind::kRecompute, InstructionKind::kBackwardInput,
                                       InstructionKind::kBackwardWeight};
@@ -85,7 +82,9 @@ std::int64_t operations_of(const JobRequest& request) {
 // Perseus' frontier of 16,384 computations takes 17 s, of 1,024 a third of a second (docs/performance.md). The joint
 // planner makes up to two of these and searches for an order; the others take a fraction of that.
 Seconds expected_planning_time(const JobRequest& request) {
-  const double per_operation = request.planner == kJoint ? 2.1e-3 : request.planner == kPerseus ? 0.7e-3 : 0.7e-4;
+  const double per_operation = request.planner == kFreeOrderPlanner ? 2.1e-3
+                               : request.planner == kMainPlanner    ? 0.7e-3
+                                                                    : 0.7e-4;
   return Seconds(per_operation * static_cast<double>(operations_of(request)));
 }
 
@@ -157,7 +156,7 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   const auto planner = policy ? make_envpipe(EnvPipePolicy::kNoReconfigure) : make_planner(request.planner);
   plan->result_ = planner->plan(basis->problem, watched);
   Frontier& frontier = plan->result_.frontier;
-  if (cancelled || (over && request.planner != kPerseus)) return nullptr;
+  if (cancelled || (over && request.planner != kMainPlanner)) return nullptr;
   if (over) {
     plan->status_ = PlanStatus::kIncomplete;
     if (!frontier.empty()) plan->reached_ = frontier.time(0);

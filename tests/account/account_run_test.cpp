@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include <fstream>
 #include <set>
 #include <string>
 
@@ -19,10 +18,7 @@ using ::testing::HasSubstr;
 
 class AccountRuns : public ::testing::Test {
  protected:
-  std::string file(const std::string& name, const std::string& text) {
-    std::ofstream(folder_ / name) << text;
-    return folder_ / name;
-  }
+  std::string file(const std::string& name, const std::string& text) { return folder_.file(name, text); }
 
   testing::TempFolder folder_;
 };

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <nlohmann/json.hpp>
@@ -17,10 +16,7 @@ using ::testing::HasSubstr;
 
 class AccountApi : public ::testing::Test {
  protected:
-  std::string file(const std::string& name, const std::string& text) {
-    std::ofstream(folder_ / name) << text;
-    return folder_ / name;
-  }
+  std::string file(const std::string& name, const std::string& text) { return folder_.file(name, text); }
 
   testing::TempFolder folder_;
 };

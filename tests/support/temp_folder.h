@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -25,6 +26,11 @@ class TempFolder {
   TempFolder& operator=(const TempFolder&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  // Writes a file and returns its path.
+  [[nodiscard]] std::string file(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name) << text;
+    return *this / name;
+  }
   [[nodiscard]] std::string operator/(const std::string& name) const { return (path_ / name).string(); }
 
  private:
