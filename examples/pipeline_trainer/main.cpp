@@ -44,6 +44,7 @@ Usage: pipeline_trainer [OPTIONS]
   --steps-per-clock N   of the sweep (default 5)
   --clock-stride N      of the sweep (default 1: every clock)
   --noise SHARE         of a computation's energy that the meter cannot tell apart (default 0)
+  --switch-latency S    time that the plan charges a clock change with (default 0: as the sweep measures it)
   --steps N             per measured window (default 10); nine and more in three parts, or in more until the two fastest
                         agree, of which the slower one is told
   --plan-only           measure one window by the plan that the server has, and nothing else
@@ -95,6 +96,7 @@ Options parse(int argc, char** argv) {
     kStepsPerClock,
     kStride,
     kNoise,
+    kSwitchLatency,
     kSteps,
     kPlanOnly,
     kWindows,
@@ -116,6 +118,7 @@ Options parse(int argc, char** argv) {
                           {"steps-per-clock", required_argument, nullptr, kStepsPerClock},
                           {"clock-stride", required_argument, nullptr, kStride},
                           {"noise", required_argument, nullptr, kNoise},
+                          {"switch-latency", required_argument, nullptr, kSwitchLatency},
                           {"steps", required_argument, nullptr, kSteps},
                           {"plan-only", no_argument, nullptr, kPlanOnly},
                           {"windows", required_argument, nullptr, kWindows},
@@ -140,6 +143,7 @@ Options parse(int argc, char** argv) {
       case kStepsPerClock: options.job.steps_per_clock = std::stoi(optarg); break;
       case kStride: options.job.clock_stride = std::stoi(optarg); break;
       case kNoise: options.job.noise = std::stod(optarg); break;
+      case kSwitchLatency: options.job.switch_latency_s = std::stod(optarg); break;
       case kSteps: options.steps = std::stoi(optarg); break;
       case kPlanOnly: options.plan_only = true; break;
       case kWindows: options.windows = std::stoi(optarg); break;

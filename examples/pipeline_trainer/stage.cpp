@@ -81,6 +81,7 @@ class Stage {
     options.stages = job_.stages();
     options.microbatches = job_.microbatches;
     options.noise = job_.noise;
+    options.switch_latency_s = job_.switch_latency_s;
     // This engine runs 1F1B in its usual order; no planner may assume that a stage holds more.
     std::vector<int> held;
     for (int stage = 0; stage < job_.stages(); ++stage)

@@ -25,6 +25,7 @@ struct Job {
   int clock_stride = 1;
   int steps_per_clock = 5;
   double noise = 0.0;
+  double switch_latency_s = 0.0;
   double time_scale = 1.0;
   bool flyball = true;  // false: train without it
   std::string profile;  // file for what the stages measure; empty: none

@@ -150,8 +150,10 @@ class SteadyJob:
         self.patiently(client, "the last notice", "POST", "/v1/jobs/steady/stragglers",
                        {"straggler": "rack-7", "degree": 1.0, "sequence": 2**40})
         for rank in range(STAGES):
-            _, answer = self.patiently(client, "the last question", "GET", f"/v1/jobs/steady/ranks/{rank}/schedule")
-            if self.clocks_of(answer) != self.base[rank]:
+            # A server that was killed just now may still be planning the job again.
+            status, answer = self.patiently(client, "the last question", "GET",
+                                            f"/v1/jobs/steady/ranks/{rank}/schedule?wait_s=30")
+            if status != 200 or self.clocks_of(answer) != self.base[rank]:
                 self.troubles.add(f"rank {rank} has lost its plan: {answer} instead of {self.base[rank]}")
         client.close()
 
