@@ -12,6 +12,7 @@ FLYBALL_SHARED_DATA names, else below ../shared/data beside the checkout. Everyt
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -28,6 +29,8 @@ WORKLOADS = {
     "a40-bloom-3b-pp8-dp1-tp1": "A40, Bloom 3B, 8 stages",
     "a40-wide-resnet101_8-pp8-dp1-tp1": "A40, Wide-ResNet 1.5B, 8 stages",
 }
+# How many GPUs, and so stages, a machine of these workloads has: a run on eight A40s crosses from one to another.
+MACHINE = {workload: "4" for workload in WORKLOADS}
 NO_DATA = 77  # exit status where the measurements are not: skipped, as a test
 AGREEMENT = ("mean_time_off_pct", "worst_time_off_pct", "mean_energy_off_pct", "worst_energy_off_pct")
 
@@ -70,10 +73,25 @@ def parts(flyball: Flyball) -> str:
     return markdown(["workload", *(f"{part} %" for part in names), "energy of waiting %"], rows)
 
 
+def together(flyball: Flyball) -> str:
+    """The runs of Perseus's plans, held out as above, where EnvPipe's runs are fitted to as well; and what is then said
+    of EnvPipe's plan, which is fitted to it."""
+    rows = []
+    for workload, name in WORKLOADS.items():
+        machine = ("--stages-per-node", MACHINE[workload])
+        judged = against(flyball, "perseus", workload, "--also-fitted-to", runs("envpipe", workload), *machine)
+        both = (word for system in ("perseus", "envpipe") for word in ("--fitted-to", runs(system, workload)))
+        envpipe = against(flyball, "envpipe", workload, *both, *machine)["points"][-1]
+        off = [100 * (envpipe[f"predicted_{what}"] / envpipe[f"measured_{what}"] - 1) for what in ("time", "energy")]
+        rows.append([name, *(fixed(judged["judged"][key], 2) for key in AGREEMENT), *(f"{one:+.2f}" for one in off)])
+    return markdown(["workload", "held out: time, mean %", "worst %", "energy, mean %", "worst %",
+                     "EnvPipe's plan, fitted to it: time % off", "energy % off"], rows)
+
+
 def fitted(flyball: Flyball) -> str:
     rows = []
     for workload, name in WORKLOADS.items():
-        found = flyball.run_once("profile", "fit", runs("perseus", workload))["fitted"]
+        found = fit(flyball, workload)[1]["fitted"]
 
         def of(what: str, digits: int = 1) -> str:
             return ", ".join(fixed(one["value"], digits) for one in found if one["what"] == what)
@@ -116,35 +134,66 @@ def replayed(plan: dict, clocks: dict[tuple, float] | None) -> float:
     return max(finish)
 
 
-def fit(flyball: Flyball, workload: str) -> Path:
-    """The folder of the profile and the pipeline that all recorded runs of Perseus's plans are fitted by."""
-    folder = flyball.folder / workload
-    flyball.run_once("profile", "fit", runs("perseus", workload), "--out", str(folder))
-    return folder
+def fit(flyball: Flyball, workload: str, *folders: str) -> tuple[Path, dict]:
+    """The folder of the profile and the pipeline that recorded runs are fitted by, and what was fitted. Without folders
+    all runs are fitted to, those of Perseus's plans and of EnvPipe's."""
+    folders = folders or tuple(runs(system, workload) for system in ("perseus", "envpipe"))
+    folder = flyball.folder / workload / str(abs(hash(folders)))
+    return folder, flyball.run_once("profile", "fit", *folders, "--stages-per-node", MACHINE[workload], "--out",
+                                    str(folder))
+
+
+def half(flyball: Flyball, workload: str, which: int) -> str:
+    """A folder with every other recorded point of Perseus's plans, of those that do not warm up."""
+    source = Path(runs("perseus", workload))
+    folder = flyball.folder / f"{workload}-half-{which}"
+    folder.mkdir(exist_ok=True)
+    with (source / "points.csv").open(encoding="utf-8") as lines:
+        points = [line.split(",")[0] for line in lines][1:]
+    kept = set(points[1:][which::2])  # the first one warms up
+    for name, opened in (("points.csv", open), ("runs.csv", open), ("operations.csv.gz", gzip.open)):
+        with opened(source / name, "rt", encoding="utf-8") as lines:
+            (folder / name.removesuffix(".gz")).write_text(
+                "".join(line for k, line in enumerate(lines) if k == 0 or line.split(",")[0] in kept), encoding="utf-8")
+    return str(folder)
+
+
+def fastest_plan(flyball: Flyball, folder: Path, *, transfers: bool = True) -> dict:
+    """The fastest plan by what was fitted, with the transfers or as if there were none."""
+    pipeline = folder / "pipeline.toml"
+    if not transfers:
+        text = re.sub(r"\n\[p2p\]\n(?:[^\[\n].*\n)*", "\n", pipeline.read_text(encoding="utf-8"))
+        pipeline = folder / "without.toml"
+        pipeline.write_text(text, encoding="utf-8")
+    flyball.run("plan", str(folder / "profile.csv"), "--pipeline", str(pipeline), "--planner", "perseus", "--out",
+                str(folder / pipeline.stem))
+    return json.loads((folder / pipeline.stem / "plan.json").read_text(encoding="utf-8"))
+
+
+def slower(plan: dict, by: dict) -> str:
+    """By how many per cent the plan takes longer than maximum clocks, in the iteration of the plan `by`."""
+    return fixed(100 * (replayed(by, clocks_of(plan)) / replayed(by, None) - 1), 2)
 
 
 def promises(flyball: Flyball) -> str:
-    """The fastest plan, made with and without transfers, replayed with them."""
+    """The fastest plan, made with and without transfers, replayed with them; and made by one half of the runs, replayed
+    by the other half."""
     rows = []
     for workload, name in WORKLOADS.items():
-        folder = fit(flyball, workload)
-        pipeline = (folder / "pipeline.toml").read_text(encoding="utf-8")
-        without = re.sub(r"\n\[p2p\]\n(?:[^\[\n].*\n)*", "\n", pipeline)
-        (folder / "without.toml").write_text(without, encoding="utf-8")
-        plans = {}
-        for kind in ("pipeline", "without"):
-            flyball.run("plan", str(folder / "profile.csv"), "--pipeline", str(folder / f"{kind}.toml"), "--planner",
-                        "perseus", "--out", str(folder / kind))
-            plans[kind] = json.loads((folder / kind / "plan.json").read_text(encoding="utf-8"))
-        real = plans["pipeline"]
-        slowest = replayed(real, None)
-        slower = [100 * (replayed(real, clocks_of(plans[kind])) / slowest - 1) for kind in ("without", "pipeline")]
-        promised = plans["without"]["points"][plans["without"]["selected"]]["time_s"] / replayed(plans["without"], None)
-        rows.append([name, fixed(100 * (promised - 1), 2), fixed(slower[0], 2), fixed(slower[1], 2)])
-    return markdown(["workload", "promised without transfers, %", "takes, %", "made with them, takes, %"], rows)
+        folder = fit(flyball, workload)[0]
+        real, without = fastest_plan(flyball, folder), fastest_plan(flyball, folder, transfers=False)
+        halves = [fastest_plan(flyball, fit(flyball, workload, half(flyball, workload, which),
+                                            runs("envpipe", workload))[0]) for which in (0, 1)]
+        perseus = fastest_plan(flyball, fit(flyball, workload, runs("perseus", workload))[0])
+        rows.append([name, slower(without, without), slower(without, real), slower(real, real),
+                     slower(halves[0], halves[1]), slower(halves[1], halves[0]), slower(perseus, real)])
+    return markdown(["workload", "promised without transfers, %", "takes, %", "made with them, takes, %",
+                     "made by one half, takes by the other, %", "the other way round, %",
+                     "made without EnvPipe's runs, takes, %"], rows)
 
 
-TABLES = {"held-out": held_out, "parts": parts, "fitted": fitted, "other-plans": other_plans, "promises": promises}
+TABLES = {"held-out": held_out, "parts": parts, "fitted": fitted, "other-plans": other_plans, "together": together,
+          "promises": promises}
 
 if __name__ == "__main__":
     paper_tables.main(__doc__, "make real-runs", TABLES, measured=True)

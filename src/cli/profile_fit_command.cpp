@@ -10,6 +10,7 @@
 
 #include "base/counted.h"
 #include "base/text.h"
+#include "cli/against.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/interrupt.h"
@@ -21,8 +22,9 @@ namespace flyball {
 namespace {
 
 struct ProfileFitOptions {
-  std::string runs;
+  std::vector<std::string> runs;
   std::optional<std::string> schedule;
+  std::optional<int> stages_per_node;
   std::optional<std::string> out;
   std::optional<std::string> format;
 };
@@ -113,7 +115,8 @@ std::string profile_fit_json(const RecordedIteration& iteration, const Iteration
 
 void run_profile_fit(const ProfileFitOptions& options) {
   const InterruptExit exit;
-  const RecordedRuns runs = read_runs(options.runs);
+  RecordedRuns runs = read_joined_runs(options.runs);
+  runs.stages_per_node = options.stages_per_node.value_or(0);
   const RecordedIteration iteration(runs, parse_schedule(options.schedule.value_or("1f1b")));
   const IterationModel model = fit_iteration(iteration, runs.judged());
   std::string text = options.format == "json" ? profile_fit_json(iteration, model) : profile_fit_text(iteration, model);
@@ -133,9 +136,13 @@ void run_profile_fit(const ProfileFitOptions& options) {
 void add_profile_fit_command(const Command& parent) {
   const Command command = parent.add_subcommand("fit", "make a profile and a pipeline file from recorded runs");
   const auto options = std::make_shared<ProfileFitOptions>();
-  command.add_option("RUNS", options->runs, "folder with points.csv, runs.csv and operations.csv").required();
+  command
+      .add_option("RUNS", options->runs,
+                  "folder with points.csv, runs.csv and operations.csv; several of one pipeline are fitted together")
+      .required();
   add_choice(command, "--schedule", options->schedule, schedule_names(), "NAME",
              "schedule of the recorded runs (default 1f1b)");
+  add_stages_per_node(command, options->stages_per_node);
   add_value(command, "--out", options->out, parse_path, "FOLDER", "write profile.csv and pipeline.toml there");
   add_format(command, options->format);
   command.footer(

@@ -3,7 +3,9 @@
 // t(c) + latency * (1 - t(c) / t(before)), in which all but the latency is known.
 //
 // Transfers. An iteration's time is piecewise linear and convex in the times of the links. Its derivative by a link's
-// time is the number of that link's transfers on the critical path.
+// time is the number of that link's transfers on the critical path. Of a link for which no point waits at the values
+// that are tried first the derivatives say nothing, though a point may wait for it where it is longer. So each link is
+// also tried at longer times, and the search goes on from the best of them.
 #include "replay/fit_times.h"
 
 #include <algorithm>
@@ -122,12 +124,22 @@ double point_to_point(const IterationModel& model, int stages, int instruction, 
 
 // The residuals: all points' times against what the model says, and priors that links take some 50 ms or less and are
 // alike within as much, and that the part once per iteration is about half a second or less. The priors are far wider
-// than the data leave these times, unless the data say nothing.
+// than the data leave these times, unless the data say nothing. Where it is known which links leave a node, that holds
+// of those that do and of those that do not, and links of one kind are alike within 5 ms: often only the sum of two
+// neighbours is known, and of two links of one kind no single one is much longer.
 class IterationTimes final : public ceres::CostFunction {
  public:
   IterationTimes(const RecordedIteration& iteration, const std::vector<std::size_t>& points,
                  const IterationModel& model)
       : iteration_(&iteration), links_(iteration.runs().stages - 1) {
+    const int node = iteration.runs().stages_per_node;
+    if (node > 0) alike_ = kOfOneKind;
+    std::vector<int> within;
+    std::vector<int> between;
+    for (int k = 0; k < links_; ++k) (node > 0 && (k + 1) % node == 0 ? between : within).push_back(k);
+    for (std::vector<int>& kind : {std::ref(within), std::ref(between)}) {
+      if (!kind.empty()) kinds_.push_back(std::move(kind));
+    }
     ReplayParts parts;
     parts.transfers = parts.once = false;
     parts.measured_operations = true;
@@ -135,7 +147,7 @@ class IterationTimes final : public ceres::CostFunction {
       const RecordedPoint& point = iteration.runs().points[p];
       points_.push_back({point.time.value(), iteration.durations(model, point, parts)});
     }
-    set_num_residuals(static_cast<int>(points.size()) + links_ + 2);
+    set_num_residuals(static_cast<int>(points.size() + kinds_.size()) + links_ + 1);
     mutable_parameter_block_sizes()->push_back(links_ + 1);
   }
 
@@ -159,27 +171,29 @@ class IterationTimes final : public ceres::CostFunction {
         if (k >= 0) jacobian[static_cast<int>(p) * width + k] += per_mille;
       }
     }
-    double mean = 0.0;
-    for (int k = 0; k < links_; ++k) mean += values[k] / links_;
-    const int first = static_cast<int>(points_.size());
-    const int mean_row = first + width;
-    for (int k = 0; k < links_; ++k) residuals[first + k] = (values[k] - mean) / kLink;
-    residuals[first + links_] = values[links_] / kOnce;
-    residuals[mean_row] = mean / kLink;
-    if (jacobian == nullptr) return true;
-    jacobian[(first + links_) * width + links_] = 1.0 / kOnce;
-    for (int k = 0; k < links_; ++k) {
-      jacobian[mean_row * width + k] = 1.0 / links_ / kLink;
-      for (int other = 0; other < links_; ++other) {
-        jacobian[(first + k) * width + other] = ((other == k ? 1.0 : 0.0) - 1.0 / links_) / kLink;
+    int row = static_cast<int>(points_.size());
+    // Sets a row's residual, the sum over links of weight times value.
+    const auto add = [&](const std::vector<int>& links, const auto& weight) {
+      residuals[row] = 0.0;
+      for (const int k : links) {
+        residuals[row] += weight(k) * values[k];
+        if (jacobian != nullptr) jacobian[row * width + k] = weight(k);
       }
+      ++row;
+    };
+    add({links_}, [](int) { return 1.0 / kOnce; });
+    for (const std::vector<int>& kind : kinds_) {
+      const double share = 1.0 / static_cast<double>(kind.size());
+      add(kind, [&](int) { return share / kLink; });
+      for (const int link : kind) add(kind, [&](int k) { return ((k == link ? 1.0 : 0.0) - share) / alike_; });
     }
     return true;
   }
 
  private:
-  static constexpr double kLink = 0.05;  // s
-  static constexpr double kOnce = 0.5;   // s
+  static constexpr double kLink = 0.05;        // s
+  static constexpr double kOfOneKind = 0.005;  // s
+  static constexpr double kOnce = 0.5;         // s
 
   struct Measured {
     double seconds = 0.0;
@@ -195,8 +209,40 @@ class IterationTimes final : public ceres::CostFunction {
 
   const RecordedIteration* iteration_;
   int links_;
+  std::vector<std::vector<int>> kinds_;  // the links within nodes and between them; all are one where it is not known
+  double alike_ = kLink;
   std::vector<Measured> points_;
 };
+
+// Half the sum of squares.
+double loss_at(const IterationTimes& cost, const std::vector<double>& values) {
+  std::vector<double> residuals(at(cost.num_residuals()));
+  const double* block = values.data();
+  cost.Evaluate(&block, residuals.data(), nullptr);
+  double squares = 0.0;
+  for (const double residual : residuals) squares += residual * residual;
+  return 0.5 * squares;
+}
+
+// Returns `begin` with the one link at the one time that explain the points best, or unchanged where no change of a
+// single link explains them better than `least`.
+std::vector<double> longer_link(const IterationTimes& cost, const std::vector<double>& begin, double least) {
+  constexpr double kShortest = 0.002;  // s
+  constexpr double kLongest = 0.5;
+  constexpr double kFurther = 1.2;
+  std::vector<double> values = begin;
+  for (std::size_t k = 0; k + 1 < begin.size(); ++k) {
+    for (double time = kShortest; time < kLongest; time *= kFurther) {
+      std::vector<double> tried = begin;
+      tried[k] = time;
+      const double loss = loss_at(cost, tried);
+      if (loss >= least) continue;
+      least = loss;
+      values = std::move(tried);
+    }
+  }
+  return values;
+}
 
 }  // namespace
 
@@ -286,7 +332,21 @@ void fit_transfers(const RecordedIteration& iteration, const std::vector<std::si
   ceres::Problem problem;
   problem.AddResidualBlock(cost, nullptr, values.data());
   for (int k = 0; k <= links; ++k) problem.SetParameterLowerBound(values.data(), k, 0.0);
-  solve_least_squares(problem, iteration.runs().source);
+  double least = solve_least_squares(problem, iteration.runs().source);
+  // The problem keeps the place of the values, so that they are copied there and never moved. Each round frees one link
+  // or more from where no point waits for it.
+  for (int round = 0; round < links; ++round) {
+    const std::vector<double> best = values;
+    const std::vector<double> longer = longer_link(*cost, best, least);
+    if (longer == best) break;
+    std::copy(longer.begin(), longer.end(), values.begin());
+    const double left = solve_least_squares(problem, iteration.runs().source);
+    if (left >= least) {
+      std::copy(best.begin(), best.end(), values.begin());
+      break;
+    }
+    least = left;
+  }
   const Eigen::MatrixXd covariance = covariance_of(*cost, {values.data()});
   for (int k = 0; k <= links; ++k) {
     const Fitted fitted{values[at(k)], std::sqrt(std::max(0.0, covariance(k, k)))};

@@ -3,15 +3,18 @@
 #include "replay/recorded_runs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <string_view>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/index.h"
 #include "base/text.h"
@@ -244,6 +247,32 @@ RecordedRuns read_runs(const std::filesystem::path& folder) {
                     folder.string()));
   }
   return RunsReader(folder).read();
+}
+
+RecordedRuns join_runs(std::vector<RecordedRuns> runs) {
+  RecordedRuns all = std::move(runs.at(0));
+  for (std::size_t k = 1; k < runs.size(); ++k) {
+    RecordedRuns& more = runs[k];
+    if (more.stages != all.stages || more.microbatches != all.microbatches || more.instructions != all.instructions) {
+      const auto shape = [](const RecordedRuns& one) {
+        return fmt::format("{} and {} with {}", counted(one.stages, "stage"),
+                           counted(one.microbatches, "microbatch", "es"), fmt::join(one.instructions, ", "));
+      };
+      throw InputError({more.source},
+                       fmt::format("these runs have {}, those of {} have {}", shape(more), all.source, shape(all)),
+                       "fit together only runs of one pipeline, with their instructions in the same order");
+    }
+    all.source += " and " + more.source;
+    all.top = std::max(all.top, more.top);
+    std::move(more.points.begin(), more.points.end(), std::back_inserter(all.points));
+  }
+  return all;
+}
+
+RecordedRuns read_joined_runs(const std::vector<std::string>& folders) {
+  std::vector<RecordedRuns> runs;
+  for (const std::string& folder : folders) runs.push_back(read_runs(folder));
+  return join_runs(std::move(runs));
 }
 
 }  // namespace flyball

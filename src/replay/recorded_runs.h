@@ -32,6 +32,7 @@ struct RecordedRuns {
   std::string source;  // the folder, for error messages
   int stages = 0;
   int microbatches = 0;
+  int stages_per_node = 0;                // of a machine; 0 where it is not known. Files do not state it.
   std::vector<std::string> instructions;  // "forward", "backward", ..., in the order of their first rows
   std::vector<RecordedPoint> points;      // in the order of the file
   Megahertz top;                          // the highest clock of any operation
@@ -50,5 +51,12 @@ struct RecordedRuns {
 // be read, and InputError (file, line, column, mend) for columns that are missing, values out of range, rows that stand
 // twice, and points, stages or operations that one file has and another lacks. Cost: linear in the rows.
 [[nodiscard]] RecordedRuns read_runs(const std::filesystem::path& folder);
+
+// Returns runs of one pipeline as one, with the points of all, those of the first runs first. Points keep their numbers.
+// Throws InputError where stages, microbatches or instructions are not those of the first runs.
+[[nodiscard]] RecordedRuns join_runs(std::vector<RecordedRuns> runs);
+
+// Reads the runs of all these folders, of which there is at least one, and joins them. Throws what both do.
+[[nodiscard]] RecordedRuns read_joined_runs(const std::vector<std::string>& folders);
 
 }  // namespace flyball

@@ -106,9 +106,9 @@ TEST(Fit, SaysHowManyPointsItNeeds) {
 TEST(Fit, JudgesRunsByThemselvesOrByOthers) {
   RecordedRuns others = known_runs(known_model(), 20);
   others.source = "others";
-  Judgement judgement = judge_runs(known_runs(known_model(), 30), std::nullopt, ScheduleKind::k1f1b);
+  Judgement judgement = judge_runs(known_runs(known_model(), 30), {}, ScheduleKind::k1f1b);
   for (const bool by_others : {false, true}) {
-    if (by_others) judgement = judge_runs(known_runs(known_model(), 30), others, ScheduleKind::k1f1b);
+    if (by_others) judgement = judge_runs(known_runs(known_model(), 30), {others, {}}, ScheduleKind::k1f1b);
     EXPECT_EQ(judgement.fitted_to, by_others ? std::optional<std::string>("others") : std::nullopt);
     EXPECT_EQ(judgement.fitted_to_all.has_value(), !by_others);
     ASSERT_EQ(judgement.points.size(), 29u);
