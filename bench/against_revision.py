@@ -36,6 +36,7 @@ def write_traces(folder: pathlib.Path, operations: int) -> None:
 
 def commands(folder: pathlib.Path) -> dict[str, list[str]]:
     plan = ["plan", "--planner", "perseus", "--blocking-power", "75"]
+    day = ["cluster", "simulate", "--trace", str(SOURCE / "examples/cluster/day.csv"), "--policy"]
     return {
         "plan, BERT 1.3B, 32 microbatches":
             plan + [str(PROFILES / "bert-1.3b-a100-4stage.csv"), "--microbatches", "32"],
@@ -46,8 +47,9 @@ def commands(folder: pathlib.Path) -> dict[str, list[str]]:
         "account, 300,000 operations":
             ["account", "--events", str(folder / "trace.json"), "--power", str(folder / "power.csv")],
         "forecast, two generations": ["forecast", str(SOURCE / "examples/forecast/two-generations.toml")],
-        "cluster compare, a day":
-            ["cluster", "compare", "--trace", str(SOURCE / "examples/cluster/day.csv"), "--eta", "0.7"],
+        "cluster simulate, a day, Gandiva": day + ["gandiva"],
+        "cluster simulate, a day, joule-price": day + ["joule-price", "--eta", "0.7"],
+        "cluster simulate, a day, PowerFlow": day + ["powerflow", "--eta", "0.7"],
         "profile synth": ["profile", "synth", "--gpu", "a100-sxm", "--workload", "gpt3-175b", "--stages", "16"],
         "version": ["--version"],
     }
