@@ -10,9 +10,9 @@ namespace flyball {
 namespace {
 
 constexpr int kOperationsWithFinestPrices = 2000;
-// As a share of what a second saves on the mean of the curves: GPT-3 175B on 64 stages with 1,024 microbatches takes 6,375
-// rounds, and 2,574 with 0.05. On 16 stages with 512 microbatches the mean gap to the bound grows from 0.0463 % (exact
-// prices) to 0.0505 %, and to 0.0617 % with 0.05.
+// As a share of what a second saves on the mean of the curves. GPT-3 175B on 64 stages with 1,024 microbatches takes
+// 6,375 rounds, and 2,574 with 0.05. On 16 stages with 512 microbatches the mean gap to the bound grows from 0.0463 %
+// (exact prices) to 0.0505 %, and to 0.0617 % with 0.05.
 constexpr double kCoarseShare = 0.02;
 
 }  // namespace

@@ -21,9 +21,9 @@
 // sum_i min_t (c_i(t) + x_i t) - F T for flows x_i that add up to F, which weak duality makes a lower bound for every
 // flow. Slopes may be at most 1e9 W, which make_problem() checks.
 //
-// Up to 2,000 operations the step is so fine that the bound is the optimum. In larger pipelines the flow splits so often
-// that prices are many and all but alike; there the step is coarse, price_step_of(), which saves rounds and costs little
-// (docs/decisions/0055-coarse-prices-of-large-pipelines.md).
+// Up to 2,000 operations the step is so fine that the bound is the optimum. In larger pipelines the flow splits so
+// often that prices are many and all but alike; there the step is coarse, price_step_of(), which saves rounds and costs
+// little (docs/decisions/0055-coarse-prices-of-large-pipelines.md).
 //
 // Cost: O(nodes log nodes + edges) for each path along which flow is sent, which are about one per round for pipelines;
 // docs/performance.md has counts. Memory: O(nodes + edges).
