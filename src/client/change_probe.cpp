@@ -95,7 +95,7 @@ void ChangeProbe::step_end(StepRecord step) {
   const std::scoped_lock lock(mutex_);
   if (finished_) return;
   if (step.in_effect == 0 || step.spans.empty()) {
-    // The clock before is not known: both steps of the pair, and the one before, would have to be taken again.
+    // Which clock the next step begins with is not known.
     steps_.clear();
     finished_ = ++refused_ > kMostRefused;
     return;

@@ -319,7 +319,7 @@ void Session::evaluate() {
 // answered (the median, since a busy machine makes some late). Under the mutex.
 std::optional<Seconds> Session::change_time() const {
   if (reports_.empty()) return std::nullopt;
-  if (const auto shown = probe_ ? probe_->delay() : std::nullopt) return shown;
+  if (const auto shown = probe_ ? probe_->delay() : std::nullopt; shown && *shown > Seconds(0)) return shown;
   const AgeHistogram ages = controller_->state().ages;
   if (ages.count() < kLeastChanges) return std::nullopt;
   return to_seconds(ages.percentile(0.5));
