@@ -10,10 +10,10 @@ namespace flyball {
 namespace {
 
 constexpr int kOperationsWithFinestPrices = 2000;
-// As a share of what a second saves on the mean of the curves. GPT-3 175B on 64 stages with 1,024 microbatches takes
-// 6,375 rounds, and 2,574 with 0.05. On 16 stages with 512 microbatches the mean gap to the bound grows from 0.0463 %
-// (exact prices) to 0.0505 %, and to 0.0617 % with 0.05.
-constexpr double kCoarseShare = 0.02;
+// The step, as a share of what a second saves on the mean of the curves, grows with the operations to kLargestShare:
+// a round costs more in a larger pipeline.
+constexpr double kSharePerOperation = 1e-6;
+constexpr double kLargestShare = 0.05;
 
 }  // namespace
 
@@ -38,13 +38,14 @@ Nanoseconds BoundCurve::least_total(Watts total_blocking) const {
 
 Watts price_step_of(const ComputationDag& dag, std::span<const CostCurve> curves) {
   if (dag.size() <= kOperationsWithFinestPrices) return kFinestPrice;
+  const double share = std::min(kLargestShare, kSharePerOperation * dag.size());
   double joules = 0.0;
   double seconds = 0.0;
   for (const CostCurve& curve : curves) {
     joules += curve.front().net_joules - curve.back().net_joules;
     seconds += to_seconds(curve.back().time - curve.front().time).value();
   }
-  return seconds > 0.0 ? std::max(kFinestPrice, Watts(kCoarseShare * joules / seconds)) : kFinestPrice;
+  return seconds > 0.0 ? std::max(kFinestPrice, Watts(share * joules / seconds)) : kFinestPrice;
 }
 
 RelaxationResult solve_relaxation(const ComputationDag& dag, std::span<const CostCurve> curves,

@@ -97,7 +97,7 @@ using StretchVisitor = std::function<bool(const FrontierStretch&)>;
 inline constexpr Watts kFinestPrice{0x1p-24};
 
 // Returns the step of prices that solve_relaxation() takes by default: the finest one for up to 2,000 operations, and
-// otherwise 0.02 of what a second saves on the mean of the curves.
+// otherwise a share of what a second saves on the mean of the curves, which grows with the operations.
 [[nodiscard]] Watts price_step_of(const ComputationDag& dag, std::span<const CostCurve> curves);
 
 // Solves the relaxation and shows its stretches to `visit` on the way. `curves` holds one cost curve per operation type
