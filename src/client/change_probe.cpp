@@ -29,7 +29,7 @@ bool same_computations(const StepRecord& a, const StepRecord& b) {
 
 double length_of(const InstructionSpan& span) { return static_cast<double>(span.end - span.begin); }
 
-// What the step's computations, in their order, take at a clock that has held for the whole of them: medians over steps.
+// What the step's computations, in their order, take at a clock that holds for the whole of them: medians over steps.
 std::vector<double> lengths_of(const std::vector<const StepRecord*>& steps) {
   std::vector<double> lengths;
   for (std::size_t i = 0; i < steps.front()->spans.size(); ++i) {
