@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace flyball {
@@ -71,15 +73,22 @@ class LateBoard {
   double obeys_at_s_ = 0.0;
 };
 
-std::optional<Seconds> probed_delay(LateBoard rank) {
-  ChangeProbe probe(kFastClock, kSlowClock);
+// Runs the probe to its end, with its steps as `edit` leaves them; returns how many there were, at most 100.
+int run_probe(ChangeProbe& probe, LateBoard board, const std::function<void(int number, StepRecord& step)>& edit = {}) {
   int steps = 0;
   while (const auto clock = probe.step_begin()) {
     EXPECT_FALSE(probe.finished());
-    probe.step_end(rank.step(*clock));
-    ++steps;
+    StepRecord step = board.step(*clock);
+    if (edit) edit(steps, step);
+    probe.step_end(std::move(step));
+    if (++steps == 100) break;
   }
-  EXPECT_EQ(steps, 13);
+  return steps;
+}
+
+std::optional<Seconds> probed_delay(LateBoard board) {
+  ChangeProbe probe(kFastClock, kSlowClock);
+  EXPECT_EQ(run_probe(probe, std::move(board)), 13);
   EXPECT_TRUE(probe.finished());
   return probe.delay();
 }
@@ -135,40 +144,29 @@ TEST(ChangeProbe, TellsNothingOfWorkThatIsOnlyQueued) {
 
 TEST(ChangeProbe, TellsNothingOfStepsThatDiffer) {
   ChangeProbe probe(kFastClock, kSlowClock);
-  LateBoard rank(kLongOnes, 0.007);
-  int steps = 0;
-  while (const auto clock = probe.step_begin()) {
-    StepRecord step = rank.step(*clock);
-    if (++steps == 5) step.spans.pop_back();
-    probe.step_end(std::move(step));
-  }
+  EXPECT_EQ(run_probe(probe, LateBoard(kLongOnes, 0.007),
+                      [](int number, StepRecord& step) {
+                        if (number == 4) step.spans.pop_back();
+                      }),
+            13);
   EXPECT_FALSE(probe.delay());
 }
 
 TEST(ChangeProbe, BeginsAgainWhereTheClockDidNotHold) {
   ChangeProbe probe(kFastClock, kSlowClock);
-  LateBoard rank(kLongOnes, 0.007);
-  int steps = 0;
-  while (const auto clock = probe.step_begin()) {
-    StepRecord step = rank.step(*clock);
-    if (++steps == 4) step.in_effect = 0;
-    probe.step_end(std::move(step));
-  }
-  EXPECT_EQ(steps, 4 + 13);
+  EXPECT_EQ(run_probe(probe, LateBoard(kLongOnes, 0.007),
+                      [](int number, StepRecord& step) {
+                        if (number == 3) step.in_effect = 0;
+                      }),
+            4 + 13);
   ASSERT_TRUE(probe.delay());
   EXPECT_NEAR(probe.delay()->value(), 0.007, 1e-6);
 }
 
 TEST(ChangeProbe, EndsWhereTheClockNeverHolds) {
   ChangeProbe probe(kFastClock, kSlowClock);
-  LateBoard rank(kLongOnes, 0.007);
-  int steps = 0;
-  while (const auto clock = probe.step_begin()) {
-    StepRecord step = rank.step(*clock);
-    step.in_effect = 0;
-    probe.step_end(std::move(step));
-    ASSERT_LT(++steps, 100);
-  }
+  EXPECT_LT(run_probe(probe, LateBoard(kLongOnes, 0.007), [](int /*number*/, StepRecord& step) { step.in_effect = 0; }),
+            100);
   EXPECT_TRUE(probe.finished());
   EXPECT_FALSE(probe.delay());
 }
