@@ -46,11 +46,6 @@ class FakeGpu {
     advance();
     return {std::nullopt, Joules(joules_)};
   }
-  void busy(bool busy) {
-    const std::scoped_lock lock(mutex_);
-    advance();
-    busy_ = busy;
-  }
   // Answers at once, and obeys when obey_after() says.
   void set(double mhz) {
     const std::scoped_lock lock(mutex_);
@@ -385,10 +380,17 @@ class SessionTest : public ::testing::Test {
 
   template <class Condition>
   bool train_until(Condition condition, double milliseconds = 1.0) {
+    return rounds_until([&] {
+      step(milliseconds);
+      return condition();
+    });
+  }
+
+  template <class Round>
+  static bool rounds_until(Round round) {
     const auto deadline = std::chrono::steady_clock::now() + kLong;
     while (std::chrono::steady_clock::now() < deadline) {
-      step(milliseconds);
-      if (condition()) return true;
+      if (round()) return true;
     }
     return false;
   }
@@ -475,6 +477,26 @@ TEST_F(SessionTest, ADriverThatAnswersBeforeTheBoardObeysIsNoticed) {
   EXPECT_EQ(all.back().instruction, "clock_change");
   EXPECT_NEAR(all.back().time.value(), 0.020, 0.005);
   EXPECT_LT(session_->state().clocks.ages.percentile(0.5), 10 * kMillisecond);
+}
+
+// Steps that run different computations tell nothing: what the driver's answers took counts, no more than the slowest,
+// to a histogram's bucket (AgeHistogram).
+TEST_F(SessionTest, WhereComputationsDoNotTellItTheDriversAnswersCount) {
+  open(options(false));
+  int steps = 0;
+  ASSERT_TRUE(rounds_until([&] {
+    session_->step_begin();
+    compute("forward", 4.0);
+    compute("backward", 8.0);
+    if (++steps % 2 == 0) compute("forward", 4.0);
+    session_->step_end();
+    return session_->state().phase != SessionPhase::kProfiling;
+  }));
+  const std::vector<InstructionMeasurement> all = session_->measurements();
+  ASSERT_FALSE(all.empty());
+  EXPECT_EQ(all.back().instruction, "clock_change");
+  EXPECT_GT(all.back().time, Seconds(0));
+  EXPECT_LE(all.back().time, 1.1 * to_seconds(session_->state().clocks.ages.largest()));
 }
 
 TEST_F(SessionTest, ANewScheduleIsAdoptedWithTheNextStep) {
