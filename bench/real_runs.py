@@ -29,8 +29,6 @@ WORKLOADS = {
     "a40-bloom-3b-pp8-dp1-tp1": "A40, Bloom 3B, 8 stages",
     "a40-wide-resnet101_8-pp8-dp1-tp1": "A40, Wide-ResNet 1.5B, 8 stages",
 }
-# How many GPUs, and so stages, a machine of these workloads has: a run on eight A40s crosses from one to another.
-MACHINE = {workload: "4" for workload in WORKLOADS}
 NO_DATA = 77  # exit status where the measurements are not: skipped, as a test
 AGREEMENT = ("mean_time_off_pct", "worst_time_off_pct", "mean_energy_off_pct", "worst_energy_off_pct")
 
@@ -62,6 +60,12 @@ def held_out(flyball: Flyball) -> str:
                      "own operations: time, mean %", "worst %"], rows)
 
 
+def off(point: dict) -> list[str]:
+    """Of time and energy: the predicted one beside the measured one, in per cent."""
+    texts = (f"{100 * (point[f'predicted_{what}'] / point[f'measured_{what}'] - 1):+.2f}" for what in ("time", "energy"))
+    return [text if text.strip("+-0.") else text[1:] for text in texts]
+
+
 def parts(flyball: Flyball) -> str:
     names = ("computing", "loading", "transfers", "once", "switching", "operations", "rest")
     rows = []
@@ -78,12 +82,10 @@ def together(flyball: Flyball) -> str:
     of EnvPipe's plan, which is fitted to it."""
     rows = []
     for workload, name in WORKLOADS.items():
-        machine = ("--stages-per-node", MACHINE[workload])
-        judged = against(flyball, "perseus", workload, "--also-fitted-to", runs("envpipe", workload), *machine)
+        judged = against(flyball, "perseus", workload, "--also-fitted-to", runs("envpipe", workload))
         both = (word for system in ("perseus", "envpipe") for word in ("--fitted-to", runs(system, workload)))
-        envpipe = against(flyball, "envpipe", workload, *both, *machine)["points"][-1]
-        off = [100 * (envpipe[f"predicted_{what}"] / envpipe[f"measured_{what}"] - 1) for what in ("time", "energy")]
-        rows.append([name, *(fixed(judged["judged"][key], 2) for key in AGREEMENT), *(f"{one:+.2f}" for one in off)])
+        envpipe = against(flyball, "envpipe", workload, *both)["points"][-1]
+        rows.append([name, *(fixed(judged["judged"][key], 2) for key in AGREEMENT), *off(envpipe)])
     return markdown(["workload", "held out: time, mean %", "worst %", "energy, mean %", "worst %",
                      "EnvPipe's plan, fitted to it: time % off", "energy % off"], rows)
 
@@ -107,9 +109,9 @@ def other_plans(flyball: Flyball) -> str:
     rows = []
     for workload, name in WORKLOADS.items():
         for point in against(flyball, "envpipe", workload, "--fitted-to", runs("perseus", workload))["points"]:
-            off = [100 * (point[f"predicted_{what}"] / point[f"measured_{what}"] - 1) for what in ("time", "energy")]
+            time, energy = off(point)
             rows.append([name, "maximum clocks" if point["point"] < 2 else "EnvPipe", fixed(point["measured_time"], 3),
-                         f"{off[0]:+.2f}", fixed(point["measured_energy"], 0), f"{off[1]:+.2f}"])
+                         time, fixed(point["measured_energy"], 0), energy])
     return markdown(["workload", "plan", "measured s", "predicted, % off", "measured J", "predicted, % off"], rows, 2)
 
 
@@ -122,15 +124,26 @@ def clocks_of(plan: dict) -> dict[tuple, float]:
     return dict(zip(keys, clocks))
 
 
+def time_at(options: list[dict], clock: float | None) -> float:
+    """Linear in 1 / clock between the options, highest clock first; beyond them the nearest. At the highest without a
+    clock."""
+    if clock is None or clock >= options[0]["clock_mhz"]:
+        return options[0]["time_s"]
+    for high, low in zip(options, options[1:]):
+        if clock >= low["clock_mhz"]:
+            share = (1 / clock - 1 / high["clock_mhz"]) / (1 / low["clock_mhz"] - 1 / high["clock_mhz"])
+            return high["time_s"] + share * (low["time_s"] - high["time_s"])
+    return options[-1]["time_s"]
+
+
 def replayed(plan: dict, clocks: dict[tuple, float] | None) -> float:
     """Longest path of the plan's iteration; at the highest clocks where none are given."""
     options = {(one["stage"], one["instruction"]): one["options"] for one in plan["types"]}
     finish: list[float] = []
     for one in plan["operations"]:
-        choices = options[one["stage"], one["instruction"]]
         clock = clocks.get((one["stage"], one["instruction"], one.get("microbatch"))) if clocks else None
-        chosen = next((option for option in choices if option["clock_mhz"] == clock), choices[0])
-        finish.append(max((finish[before] for before in one["after"]), default=0.0) + chosen["time_s"])
+        begin = max((finish[before] for before in one["after"]), default=0.0)
+        finish.append(begin + time_at(options[one["stage"], one["instruction"]], clock))
     return max(finish)
 
 
@@ -138,16 +151,16 @@ def fit(flyball: Flyball, workload: str, *folders: str) -> tuple[Path, dict]:
     """The folder of the profile and the pipeline that recorded runs are fitted by, and what was fitted. Without folders
     all runs are fitted to, those of Perseus's plans and of EnvPipe's."""
     folders = folders or tuple(runs(system, workload) for system in ("perseus", "envpipe"))
-    folder = flyball.folder / workload / str(abs(hash(folders)))
-    return folder, flyball.run_once("profile", "fit", *folders, "--stages-per-node", MACHINE[workload], "--out",
-                                    str(folder))
+    name = " and ".join(Path(one).parent.name for one in folders)
+    folder = flyball.folder / workload / name
+    return folder, flyball.run_once("profile", "fit", *folders, "--out", str(folder))
 
 
 def half(flyball: Flyball, workload: str, which: int) -> str:
     """A folder with every other recorded point of Perseus's plans, of those that do not warm up."""
     source = Path(runs("perseus", workload))
-    folder = flyball.folder / f"{workload}-half-{which}"
-    folder.mkdir(exist_ok=True)
+    folder = flyball.folder / f"half-{which}" / workload
+    folder.mkdir(parents=True, exist_ok=True)
     with (source / "points.csv").open(encoding="utf-8") as lines:
         points = [line.split(",")[0] for line in lines][1:]
     kept = set(points[1:][which::2])  # the first one warms up
@@ -158,16 +171,16 @@ def half(flyball: Flyball, workload: str, which: int) -> str:
     return str(folder)
 
 
-def fastest_plan(flyball: Flyball, folder: Path, *, transfers: bool = True) -> dict:
-    """The fastest plan by what was fitted, with the transfers or as if there were none."""
-    pipeline = folder / "pipeline.toml"
+def fastest_plan(flyball: Flyball, folder: Path, pipeline: Path | None = None, *, transfers: bool = True) -> dict:
+    """The fastest plan by the profile that was fitted, and by the pipeline that was fitted with it or by another one;
+    with its transfers, or as if there were none."""
+    text = (pipeline or folder / "pipeline.toml").read_text(encoding="utf-8")
     if not transfers:
-        text = re.sub(r"\n\[p2p\]\n(?:[^\[\n].*\n)*", "\n", pipeline.read_text(encoding="utf-8"))
-        pipeline = folder / "without.toml"
-        pipeline.write_text(text, encoding="utf-8")
-    flyball.run("plan", str(folder / "profile.csv"), "--pipeline", str(pipeline), "--planner", "perseus", "--out",
-                str(folder / pipeline.stem))
-    return json.loads((folder / pipeline.stem / "plan.json").read_text(encoding="utf-8"))
+        text = re.sub(r"\n\[p2p\]\n(?:[^\[\n].*\n)*", "\n", text)
+    used, out = folder / "used.toml", folder / "plan"
+    used.write_text(text, encoding="utf-8")
+    flyball.run("plan", str(folder / "profile.csv"), "--pipeline", str(used), "--planner", "perseus", "--out", str(out))
+    return json.loads((out / "plan.json").read_text(encoding="utf-8"))
 
 
 def slower(plan: dict, by: dict) -> str:
@@ -176,24 +189,36 @@ def slower(plan: dict, by: dict) -> str:
 
 
 def promises(flyball: Flyball) -> str:
-    """The fastest plan, made with and without transfers, replayed with them; and made by one half of the runs, replayed
-    by the other half."""
+    """The fastest plan, made with and without transfers, replayed with them; and made without EnvPipe's runs."""
     rows = []
     for workload, name in WORKLOADS.items():
         folder = fit(flyball, workload)[0]
         real, without = fastest_plan(flyball, folder), fastest_plan(flyball, folder, transfers=False)
-        halves = [fastest_plan(flyball, fit(flyball, workload, half(flyball, workload, which),
-                                            runs("envpipe", workload))[0]) for which in (0, 1)]
         perseus = fastest_plan(flyball, fit(flyball, workload, runs("perseus", workload))[0])
-        rows.append([name, slower(without, without), slower(without, real), slower(real, real),
-                     slower(halves[0], halves[1]), slower(halves[1], halves[0]), slower(perseus, real)])
+        rows.append([name, slower(without, without), slower(without, real), slower(real, real), slower(perseus, real)])
     return markdown(["workload", "promised without transfers, %", "takes, %", "made with them, takes, %",
-                     "made by one half, takes by the other, %", "the other way round, %",
                      "made without EnvPipe's runs, takes, %"], rows)
 
 
+def halves(flyball: Flyball) -> str:
+    """The fastest plan by one half of Perseus's runs, replayed with what the other half says: of the transfers and the
+    part once per iteration, and of operations and loading, too."""
+    rows = []
+    for workload, name in WORKLOADS.items():
+        folders = [fit(flyball, workload, half(flyball, workload, which), runs("envpipe", workload))[0]
+                   for which in (0, 1)]
+        plans = [fastest_plan(flyball, folder) for folder in folders]
+        row = [name]
+        for mine, other in ((0, 1), (1, 0)):
+            by = fastest_plan(flyball, folders[mine], pipeline=folders[other] / "pipeline.toml")
+            row += [slower(plans[mine], by), slower(plans[mine], plans[other])]
+        rows.append(row)
+    return markdown(["workload", *(f"{made}, with the other's {what}, %" for made in ("made by one half", "by the other")
+                                   for what in ("transfers", "times, too"))], rows)
+
+
 TABLES = {"held-out": held_out, "parts": parts, "fitted": fitted, "other-plans": other_plans, "together": together,
-          "promises": promises}
+          "promises": promises, "halves": halves}
 
 if __name__ == "__main__":
     paper_tables.main(__doc__, "make real-runs", TABLES, measured=True)

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counted.h"
-#include "cli/option_values.h"
 #include "draw/text_table.h"
 
 namespace flyball {
@@ -107,12 +106,6 @@ std::string against_json(const Judgement& judgement) {
   if (judgement.fitted_to_all) json["fitted_to_all"] = agreement_json(*judgement.fitted_to_all);
   json["points"] = std::move(points);
   return json.dump(2) + "\n";
-}
-
-void add_stages_per_node(const Command& command, std::optional<int>& stages) {
-  add_value(command, "--stages-per-node", stages, parse_count, "N",
-            "how many consecutive stages share a machine; transfers between machines then may take longer than those "
-            "within (default: all are taken for alike where runs do not tell)");
 }
 
 }  // namespace flyball

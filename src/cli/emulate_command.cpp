@@ -37,7 +37,6 @@ struct EmulateOptions {
   std::optional<std::string> against;
   std::vector<std::string> fitted_to;
   std::vector<std::string> also_fitted_to;
-  std::optional<int> stages_per_node;
   std::optional<std::string> format;
 };
 
@@ -100,8 +99,8 @@ std::string emulation_text(const LoadedPipeline& pipeline, const PlannerRun& run
 }
 
 void run_against(const Command& command, const EmulateOptions& options) {
-  constexpr std::array<std::string_view, 6> kAllowed = {"--against",         "--fitted-to", "--also-fitted-to",
-                                                        "--stages-per-node", "--schedule",  "--format"};
+  constexpr std::array<std::string_view, 5> kAllowed = {"--against", "--fitted-to", "--also-fitted-to", "--schedule",
+                                                        "--format"};
   for (const Option& option : command.options()) {
     if (!option.is_given() || std::ranges::find(kAllowed, option.name()) != kAllowed.end()) continue;
     throw UsageError(fmt::format("--against replays recorded runs, which state everything but the schedule; drop {}",
@@ -110,19 +109,14 @@ void run_against(const Command& command, const EmulateOptions& options) {
   const InterruptExit exit;
   const ScheduleKind schedule = parse_schedule(options.pipeline.schedule.value_or("1f1b"));
   RecordedRuns runs = read_runs(*options.against);
-  OtherRuns others;
-  if (!options.fitted_to.empty()) others.alone = read_joined_runs(options.fitted_to);
-  if (!options.also_fitted_to.empty()) others.besides = read_joined_runs(options.also_fitted_to);
-  for (RecordedRuns* each : {&runs, others.alone ? &*others.alone : nullptr}) {
-    if (each != nullptr) each->stages_per_node = options.stages_per_node.value_or(0);
-  }
+  const OtherRuns others{read_each(options.fitted_to), read_each(options.also_fitted_to)};
   const Judgement judgement = judge_runs(std::move(runs), others, schedule);
   print_result(options.format == "json" ? against_json(judgement) : against_text(judgement));
 }
 
 void run_emulate(const Command& command, const EmulateOptions& options) {
   if (options.against) return run_against(command, options);
-  for (const char* name : {"--fitted-to", "--also-fitted-to", "--stages-per-node"}) {
+  for (const char* name : {"--fitted-to", "--also-fitted-to"}) {
     if (!command.option(name).is_given()) continue;
     throw UsageError(fmt::format("{} says what --against predicts from; add --against RUNS", name));
   }
@@ -181,7 +175,6 @@ void add_emulate_command(const Command& program) {
       .type_name("RUNS")
       .one_value_each()
       .excludes("--fitted-to");
-  add_stages_per_node(command, options->stages_per_node);
   add_format(command, options->format);
   command.footer(
       "Intrinsic bloat is what the fastest plan saves inside a pipeline; extrinsic\n"
@@ -195,7 +188,9 @@ void add_emulate_command(const Command& program) {
       "    --straggler 1,1.05,1.1,1.2,1.5 --format json\n"
       "  flyball emulate --against examples/runs/two-stage\n"
       "  flyball emulate --against examples/runs/two-stage \\\n"
-      "    --fitted-to examples/runs/two-stage --format json");
+      "    --fitted-to examples/runs/two-stage --format json\n"
+      "  flyball emulate --against examples/runs/two-stage \\\n"
+      "    --also-fitted-to examples/runs/two-stage-by-stage");
   command.callback([command, options] { run_emulate(command, *options); });
 }
 

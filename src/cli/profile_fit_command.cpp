@@ -10,7 +10,6 @@
 
 #include "base/counted.h"
 #include "base/text.h"
-#include "cli/against.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/interrupt.h"
@@ -24,7 +23,6 @@ namespace {
 struct ProfileFitOptions {
   std::vector<std::string> runs;
   std::optional<std::string> schedule;
-  std::optional<int> stages_per_node;
   std::optional<std::string> out;
   std::optional<std::string> format;
 };
@@ -115,8 +113,7 @@ std::string profile_fit_json(const RecordedIteration& iteration, const Iteration
 
 void run_profile_fit(const ProfileFitOptions& options) {
   const InterruptExit exit;
-  RecordedRuns runs = read_joined_runs(options.runs);
-  runs.stages_per_node = options.stages_per_node.value_or(0);
+  const RecordedRuns runs = join_runs(read_each(options.runs));
   const RecordedIteration iteration(runs, parse_schedule(options.schedule.value_or("1f1b")));
   const IterationModel model = fit_iteration(iteration, runs.judged());
   std::string text = options.format == "json" ? profile_fit_json(iteration, model) : profile_fit_text(iteration, model);
@@ -142,7 +139,6 @@ void add_profile_fit_command(const Command& parent) {
       .required();
   add_choice(command, "--schedule", options->schedule, schedule_names(), "NAME",
              "schedule of the recorded runs (default 1f1b)");
-  add_stages_per_node(command, options->stages_per_node);
   add_value(command, "--out", options->out, parse_path, "FOLDER", "write profile.csv and pipeline.toml there");
   add_format(command, options->format);
   command.footer(
@@ -151,6 +147,7 @@ void add_profile_fit_command(const Command& parent) {
       "part once per iteration, the power of waiting, the board's power limit.\n\n"
       "Examples:\n"
       "  flyball profile fit examples/runs/two-stage\n"
+      "  flyball profile fit examples/runs/two-stage examples/runs/two-stage-by-stage\n"
       "  flyball profile fit examples/runs/two-stage --out out/two-stage\n"
       "  flyball plan out/two-stage/profile.csv --pipeline out/two-stage/pipeline.toml");
   command.callback([options] { run_profile_fit(*options); });

@@ -14,6 +14,15 @@
 #include "base/index.h"
 
 namespace flyball {
+namespace {
+
+RecordedRuns joined(const RecordedRuns& runs, const std::vector<RecordedRuns>& besides) {
+  std::vector<RecordedRuns> all = {runs};
+  all.insert(all.end(), besides.begin(), besides.end());
+  return join_runs(std::move(all));
+}
+
+}  // namespace
 
 JudgedPoint judge_point(const RecordedIteration& iteration, const IterationModel& model, const RecordedPoint& point) {
   ReplayParts parts{false, false, false, false, false};
@@ -63,7 +72,7 @@ std::vector<JudgedPoint> judge_points(const RecordedIteration& iteration, const 
   return judged;
 }
 
-std::vector<JudgedPoint> judge_held_out(const RecordedIteration& iteration, const RecordedRuns* also) {
+std::vector<JudgedPoint> judge_held_out(const RecordedIteration& iteration, const std::vector<RecordedRuns>& besides) {
   const RecordedRuns& runs = iteration.runs();
   const std::vector<std::size_t> points = runs.judged();
   if (points.size() < 2 * kLeastPoints) {
@@ -75,7 +84,7 @@ std::vector<JudgedPoint> judge_held_out(const RecordedIteration& iteration, cons
   }
   std::array<std::vector<std::size_t>, 2> halves;
   for (std::size_t k = 0; k < points.size(); ++k) halves[k % 2].push_back(points[k]);
-  const RecordedRuns all = also == nullptr ? runs : join_runs({runs, *also});
+  const RecordedRuns all = joined(runs, besides);
   const RecordedIteration of_all(all, iteration.schedule());
   for (const std::size_t p : all.judged()) {
     if (p < runs.points.size()) continue;
@@ -115,17 +124,14 @@ Judgement judge_runs(RecordedRuns runs, const OtherRuns& others, ScheduleKind sc
     judgement.power_constants = model.power_constants;
     return model;
   };
-  if (others.alone) {
-    judgement.fitted_to = others.alone->source;
-    judgement.points = judge_points(iteration, fit_to(*others.alone));
-  } else if (others.besides) {
-    judgement.also_fitted_to = others.besides->source;
-    judgement.points = judge_held_out(iteration, &*others.besides);
-    const RecordedRuns all = join_runs({judgement.runs, *others.besides});
-    judgement.fitted_to_all = agreement_of(judge_points(iteration, fit_to(all)));
+  if (!others.alone.empty()) {
+    const RecordedRuns all = join_runs(others.alone);
+    judgement.fitted_to = all.source;
+    judgement.points = judge_points(iteration, fit_to(all));
   } else {
-    judgement.points = judge_held_out(iteration);
-    judgement.fitted_to_all = agreement_of(judge_points(iteration, fit_to(judgement.runs)));
+    judgement.points = judge_held_out(iteration, others.besides);
+    judgement.fitted_to_all = agreement_of(judge_points(iteration, fit_to(joined(judgement.runs, others.besides))));
+    if (!others.besides.empty()) judgement.also_fitted_to = join_runs(others.besides).source;
   }
   judgement.agreement = agreement_of(judgement.points);
   return judgement;

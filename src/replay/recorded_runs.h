@@ -32,7 +32,6 @@ struct RecordedRuns {
   std::string source;  // the folder, for error messages
   int stages = 0;
   int microbatches = 0;
-  int stages_per_node = 0;                // of a machine; 0 where it is not known. Files do not state it.
   std::vector<std::string> instructions;  // "forward", "backward", ..., in the order of their first rows
   std::vector<RecordedPoint> points;      // in the order of the file
   Megahertz top;                          // the highest clock of any operation
@@ -52,11 +51,13 @@ struct RecordedRuns {
 // twice, and points, stages or operations that one file has and another lacks. Cost: linear in the rows.
 [[nodiscard]] RecordedRuns read_runs(const std::filesystem::path& folder);
 
-// Returns runs of one pipeline as one, with the points of all, those of the first runs first. Points keep their numbers.
-// Throws InputError where stages, microbatches or instructions are not those of the first runs.
-[[nodiscard]] RecordedRuns join_runs(std::vector<RecordedRuns> runs);
+// Reads the runs of each of these folders. Throws what read_runs() does.
+[[nodiscard]] std::vector<RecordedRuns> read_each(const std::vector<std::string>& folders);
 
-// Reads the runs of all these folders, of which there is at least one, and joins them. Throws what both do.
-[[nodiscard]] RecordedRuns read_joined_runs(const std::vector<std::string>& folders);
+// Returns runs of one pipeline, at least one of them, as one: with the points of all, those of the first runs first.
+// Points keep their numbers. Throws InputError where stages, microbatches or instructions are not those of the first
+// runs, where operations at the same clocks take times that are more than a fifth apart, and where runs come from one
+// folder twice. Cost: linear in the operations.
+[[nodiscard]] RecordedRuns join_runs(std::vector<RecordedRuns> runs);
 
 }  // namespace flyball

@@ -84,6 +84,8 @@ INSTANTIATE_TEST_SUITE_P(
         WrongUsage{{"emulate", "--against", "examples/runs/two-stage", "--schedule", "interleaved-1f1b"},
                    "recorded runs have no chunks"},
         WrongUsage{{"emulate", "PROFILE", "--microbatches", "4", "--fitted-to", "x"}, "add --against RUNS"},
+        WrongUsage{{"emulate", "PROFILE", "--microbatches", "4", "--also-fitted-to", "x"}, "add --against RUNS"},
+        WrongUsage{{"emulate", "--against", "x", "--fitted-to", "y", "--also-fitted-to", "z"}, "--fitted-to"},
         WrongUsage{{"profile", "fit"}, "RUNS is required"},
         WrongUsage{{"partition", "examples/layers/gpt3-1.3b-a100.csv"}, "--stages is required"},
         WrongUsage{{"partition", "examples/layers/gpt3-1.3b-a100.csv", "--stages", "99"}, "layers"},
