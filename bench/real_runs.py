@@ -12,12 +12,15 @@ FLYBALL_SHARED_DATA names, else below ../shared/data beside the checkout. Everyt
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
+from statistics import linear_regression, median
 
 import paper_tables
 from paper_tables import ROOT, Flyball, fixed, markdown
@@ -217,8 +220,57 @@ def halves(flyball: Flyball) -> str:
                                    for what in ("transfers", "times, too"))], rows)
 
 
+# Real stages and the synthetic ones of the same model on the same GPU: profile of the emulation or workload of the runs,
+# GPU, workload, stages, and the limit in W of the board's data sheet.
+BESIDE = {"GPT-3 175B, A40": ("gpt3-175b+a40_bf16.csv", "a40", "gpt3-175b", 8, 300),
+          "Bloom 176B, A100 SXM": ("bloom+a100_sxm_bf16.csv", "a100-sxm", "bloom-176b", 8, 400),
+          "GPT-3 1.3B, A100": ("a100-gpt3-xl-pp4-dp1-tp1", "a100", "gpt3-1.3b", 4, 300),
+          "BERT 1.3B, A100": ("a100-bert-huge-uncased-pp4-dp1-tp1", "a100", "bert-1.3b", 4, 300),
+          "BERT 1.3B, A40": ("a40-bert-huge-uncased-pp8-dp1-tp1", "a40", "bert-1.3b", 8, 300),
+          "Bloom 3B, A40": ("a40-bloom-3b-pp8-dp1-tp1", "a40", "bloom-3b", 8, 300),
+          "Wide-ResNet 1.5B, A40": ("a40-wide-resnet101_8-pp8-dp1-tp1", "a40", "wide-resnet101-1.5b", 8, 300)}
+
+
+def knee(path: Path) -> list[float]:
+    """Of forward and backward: the clock above which time no longer falls, where the line through the times of slower
+    clocks over 1 / clock meets the time at the highest ones; and the mean power at the highest clock. Medians over
+    stages that ran at three slower clocks or more."""
+    curves: dict[tuple, list] = {}
+    for row in csv.DictReader(line for line in path.read_text(encoding="utf-8").splitlines() if line[0] != "#"):
+        if row["instruction"] in ("forward", "backward"):
+            curves.setdefault((row["instruction"], row["stage"]), []).append(
+                (float(row["frequency"]), float(row["time"]), float(row["energy"])))
+    found: dict[str, list] = {"forward": [], "backward": []}
+    for (instruction, _), curve in curves.items():
+        curve.sort(reverse=True)
+        near = 1.02 * curve[0][1]
+        top = median(time for _, time, _ in curve if time <= near)
+        slower = [(1 / clock, time) for clock, time, _ in curve if time > near]
+        if len(slower) < 3:
+            continue
+        slope, rest = linear_regression(*zip(*slower))
+        found[instruction].append((min(slope / (top - rest), curve[0][0]), curve[0][2] / curve[0][1]))
+    return [median(one[k] for one in found[instruction]) for k in (0, 1) for instruction in ("forward", "backward")]
+
+
+def knees(flyball: Flyball) -> str:
+    rows = []
+    for name, (real, gpu, workload, stages, limit) in BESIDE.items():
+        measured = real.endswith(".csv")
+        paths = [data() / "emulation" / real if measured else fit(flyball, real)[0] / "profile.csv"]
+        for more in ([], ["--power-limit", str(limit)]):
+            paths.append(flyball.folder / f"{workload}-{gpu}{''.join(more)}.csv")
+            subprocess.run([flyball.program, "profile", "synth", "--gpu", gpu, "--workload", workload, "--stages",
+                            str(stages), "--noise", "0", "--out", paths[-1], *more], check=True, capture_output=True)
+        figures = [[fixed(one, 0) for one in knee(path)] for path in paths]
+        rows.append([name + ("" if measured else ", fitted"), *(", ".join(one[k:k + 2]) for k in (0, 2) for one in figures)])
+    kinds = ("real", "synthetic", "with the data sheet's limit")
+    return markdown(["stages", *(f"{what}: {kind}" for what in ("knee, MHz", "W at the highest clock") for kind in kinds)],
+                    rows)
+
+
 TABLES = {"held-out": held_out, "parts": parts, "fitted": fitted, "other-plans": other_plans, "together": together,
-          "promises": promises, "halves": halves}
+          "promises": promises, "halves": halves, "knees": knees}
 
 if __name__ == "__main__":
     paper_tables.main(__doc__, "make real-runs", TABLES, measured=True)

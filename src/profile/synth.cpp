@@ -41,14 +41,17 @@ OperationProfile sweep(const Subject& subject, const SynthRequest& request, int 
   operation.stage = stage;
   operation.instruction = instruction;
   RiseCount count;
+  const Seconds shortest = subject.gpu.run(activity, time_at_maximum, subject.gpu.maximum).time;
   for (const Megahertz clock : subject.gpu.clocks()) {
     ClockOption option = subject.gpu.run(activity, time_at_maximum, clock);
+    const bool held = request.power_limit && option.time == shortest;
     const std::string key =
         fmt::format("{}/{}/{}/{}/{:.0f}/", subject.gpu.name, subject.workload.name, stage, instruction, clock.value());
     option.time = option.time * (1.0 + request.noise_relative * standard_noise(request.seed, key + "time"));
     option.energy = option.energy * (1.0 + request.noise_relative * standard_noise(request.seed, key + "energy"));
     operation.options.push_back(option);
-    if (count.add(option.energy) == kRisesToStop) break;
+    // Where a power limit holds the clock, energies differ by their noise alone.
+    if (!held && count.add(option.energy) == kRisesToStop) break;
   }
   return operation;
 }
@@ -75,8 +78,17 @@ std::vector<std::string> describe(const Subject& subject, const SynthRequest& re
         fmt::format("Published run: {} microbatches of {} samples.", workload.microbatches, workload.microbatch_size));
   }
   lines.push_back(fmt::format("Blocking power: {:.0f} W.", gpu.blocking.value()));
-  lines.push_back(fmt::format("Made by: flyball profile synth --gpu {} --workload {} --stages {} --noise {} --seed {}",
-                              gpu.name, workload.name, request.stages, 100.0 * request.noise_relative, request.seed));
+  std::string limited;
+  if (gpu.power_limit) {
+    lines.push_back(
+        fmt::format("Power limit: {:g} W; above the clock at which an operation draws as much, a higher one",
+                    gpu.power_limit->value()));
+    lines.emplace_back("changes nothing.");
+    limited = fmt::format(" --power-limit {:g}", gpu.power_limit->value());
+  }
+  lines.push_back(
+      fmt::format("Made by: flyball profile synth --gpu {} --workload {} --stages {} --noise {} --seed {}{}", gpu.name,
+                  workload.name, request.stages, 100.0 * request.noise_relative, request.seed, limited));
   lines.emplace_back("Units: frequency MHz, time s, energy J.");
   return lines;
 }
@@ -85,6 +97,13 @@ std::vector<std::string> describe(const Subject& subject, const SynthRequest& re
 
 SynthProfile synthesize_profile(const SynthRequest& request) {
   GpuModel gpu = load_gpu_model(request.gpu);
+  gpu.power_limit = request.power_limit;
+  if (gpu.power_limit && !(*gpu.power_limit > gpu.busy)) {
+    throw UsageError(
+        fmt::format("a power limit of {:g} W: {} draws {:g} W while it computes, whatever the clock; choose "
+                    "a higher limit (its own is {:g} W)",
+                    gpu.power_limit->value(), gpu.name, gpu.busy.value(), gpu.limit.value()));
+  }
   WorkloadModel workload = load_workload_model(request.workload, gpu);
   const Subject subject{std::move(gpu), std::move(workload)};
   const std::vector<Layer>& layers = subject.workload.layers;

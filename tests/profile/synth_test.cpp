@@ -109,6 +109,41 @@ TEST(Synth, ShippedLayerTimesAreWhatTheGeneratorWrites) {
   EXPECT_EQ(files_in(kExamples / "partition"), count);
 }
 
+// No operation draws more than the limit but for the noise, its clocks above the knee take one time, and below it the
+// clocks are those of a board without a limit.
+TEST(Synth, UnderAPowerLimitTheTopOfTheSweepIsFlat) {
+  SynthRequest request{"a40", "gpt3-175b", 8, 0.0, 1};
+  const Profile free = synthesize_profile(request).profile;
+  request.power_limit = Watts(240);
+  const SynthProfile made = synthesize_profile(request);
+  EXPECT_THAT(made.comment, testing::Contains(testing::HasSubstr("--power-limit 240")));
+  for (std::size_t i = 0; i < made.profile.operations.size(); ++i) {
+    const std::vector<ClockOption>& options = made.profile.operations[i].options;
+    const std::vector<ClockOption>& unlimited = free.operations[i].options;
+    std::size_t flat = 0;
+    while (options[flat].time == options[0].time) ++flat;
+    EXPECT_GT(flat, 3u);
+    ASSERT_LT(flat + 5, options.size()) << "the sweep goes on until energy rises";
+    for (std::size_t k = 0; k < options.size(); ++k) {
+      EXPECT_LE(options[k].energy / options[k].time, Watts(240 * (1 + 1e-9)));
+      if (k < flat) EXPECT_EQ(options[k].energy, options[0].energy);
+      if (k >= flat) EXPECT_DOUBLE_EQ(options[k].energy.value(), unlimited[k].energy.value());
+    }
+  }
+  request.noise_relative = SynthRequest{}.noise_relative;
+  for (const OperationProfile& operation : synthesize_profile(request).profile.operations) {
+    EXPECT_EQ(operation.options.back().frequency, made.profile.operations[0].options.back().frequency)
+        << "noise in the flat part ends no sweep";
+  }
+}
+
+TEST(Synth, APowerLimitBelowWhatTheBoardDrawsIsRefused) {
+  SynthRequest request;
+  request.power_limit = Watts(90);
+  expect_usage_error([&] { (void)synthesize_profile(request); },
+                     "a power limit of 90 W: a100-pcie draws 105 W while it computes, whatever the clock");
+}
+
 // --- Stage partitions (Perseus table 7) -----------------------------------------------------------------------------
 
 // Least ratio of longest to shortest stage over all contiguous splits, by trying every segment as the shortest stage
