@@ -220,6 +220,33 @@ def halves(flyball: Flyball) -> str:
                                    for what in ("transfers", "times, too"))], rows)
 
 
+def ends(_: Flyball) -> str:
+    """By how much operations of the first and of the last microbatch take longer than those at the same clock of others,
+    eight or more from either end: of stages the medians over points, lowest and highest."""
+    rows = []
+    for workload, name in WORKLOADS.items():
+        with gzip.open(Path(runs("perseus", workload)) / "operations.csv.gz", "rt", encoding="utf-8") as lines:
+            operations = [row for row in csv.DictReader(lines) if row["instruction"] != "load" and row["point"] != "0"]
+        last = max(int(row["microbatch"]) for row in operations)
+        times: dict[tuple, dict[int, list[float]]] = {}
+        for row in operations:
+            kind = row["instruction"], row["rank"], row["clock_mhz"]
+            times.setdefault(kind, {}).setdefault(int(row["microbatch"]), []).append(float(row["time_s"]))
+        apart: dict[tuple, list[float]] = {}
+        for (instruction, rank, _), of in times.items():
+            others = [time for microbatch in range(8, last - 7) for time in of.get(microbatch, ())]
+            for microbatch in (0, last) if others else ():
+                apart.setdefault((microbatch, instruction, rank), []).extend(
+                    100 * (time / median(others) - 1) for time in of.get(microbatch, ()))
+        row = [name]
+        for end in (0, last):
+            for instruction in ("forward", "backward"):
+                stages = [median(found) for (m, i, _), found in apart.items() if (m, i) == (end, instruction) and found]
+                row.append(f"{min(stages):+.1f} to {max(stages):+.1f}")
+        rows.append(row)
+    return markdown(["off others, %", "first forward", "first backward", "last forward", "last backward"], rows)
+
+
 # Real stages and the synthetic ones of the same model on the same GPU: profile of the emulation or workload of the runs,
 # GPU, workload, stages, and the limit in W of the board's data sheet.
 BESIDE = {"GPT-3 175B, A40": ("gpt3-175b+a40_bf16.csv", "a40", "gpt3-175b", 8, 300),
@@ -270,7 +297,7 @@ def knees(flyball: Flyball) -> str:
 
 
 TABLES = {"held-out": held_out, "parts": parts, "fitted": fitted, "other-plans": other_plans, "together": together,
-          "promises": promises, "halves": halves, "knees": knees}
+          "promises": promises, "halves": halves, "ends": ends, "knees": knees}
 
 if __name__ == "__main__":
     paper_tables.main(__doc__, "make real-runs", TABLES, measured=True)

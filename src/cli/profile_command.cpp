@@ -215,7 +215,7 @@ void add_synth(const Command& parent) {
       "Examples:\n"
       "  flyball profile synth --list\n"
       "  flyball profile synth --gpu a100 --workload gpt3-1.3b --out out/gpt3.csv\n"
-      "  flyball profile synth --gpu a40 --workload gpt3-175b --stages 8 --power-limit 300\n"
+      "  flyball profile synth --gpu a40 --workload bloom-3b --power-limit 300\n"
       "  flyball profile synth --gpu a40 --workload bloom-3b --layers");
   command.callback([options] { run_synth(*options); });
 }

@@ -1,5 +1,5 @@
-// Operations. The mean time per clock and the latency of a clock change are estimated in turn, from one another, until
-// they agree. An operation that follows one of another clock runs at that other clock for the latency, and so takes
+// Operations. The mean time per clock, the latency of a clock change and the ratio of first microbatches to others are
+// estimated in turn, from one another, until they agree. An operation that follows one of another clock runs at that other clock for the latency, and so takes
 // t(c) + latency * (1 - t(c) / t(before)), in which all but the latency is known.
 //
 // Transfers. An iteration's time is piecewise linear and convex in the times of the links. Its derivative by a link's
@@ -53,7 +53,7 @@ Samples samples_of(const RecordedIteration& iteration, const std::vector<std::si
 
 using ByClock = std::map<Megahertz, std::vector<const Sample*>, std::greater<>>;
 
-// A clock at which only the first microbatch ran takes its time from that.
+// Samples of first microbatches are in only where nothing else ran at their clock.
 ByClock by_clock(const std::vector<Sample>& samples) {
   ByClock groups;
   for (const bool first : {false, true}) {
@@ -72,15 +72,20 @@ double late_share(const IterationModel& model, int stage, int instruction, const
   return 1.0 - own / model.time(stage, instruction, sample.before);
 }
 
-// Mean times less what the latency adds. The first round knows no costs and takes the times as they are.
+// What the sample would have taken at its clock alone, and of another microbatch if it is of the first.
+double alone(const IterationModel& model, int stage, int instruction, const Sample& sample) {
+  const double late = model.latency.value * late_share(model, stage, instruction, sample);
+  return (sample.seconds - late) / (sample.first ? model.first_to_others[at(instruction)] : 1.0);
+}
+
+// Means by clock. The first round knows no costs and takes the times as they are.
 std::vector<ClockCost> mean_times(const IterationModel& model, int stage, int instruction, const ByClock& groups) {
   const bool begun = !model.costs[model.place(stage, instruction)].empty();
   std::vector<ClockCost> costs;
   for (const auto& [clock, group] : groups) {
     double sum = 0.0;
     for (const Sample* sample : group) {
-      const double late = begun ? model.latency.value * late_share(model, stage, instruction, *sample) : 0.0;
-      sum += sample->seconds - late;
+      sum += begun ? alone(model, stage, instruction, *sample) : sample->seconds;
     }
     costs.push_back({clock, Seconds(sum / static_cast<double>(group.size())), {}, {}, {}});
   }
@@ -95,6 +100,23 @@ void for_each_place(const IterationModel& model, int stages, const Visit& visit)
   }
 }
 
+// The mean of the times of first microbatches over those of the others at the same clock, over all stages.
+double first_to_others(const IterationModel& model, int stages, int instruction, const Samples& samples,
+                       const std::vector<ByClock>& groups) {
+  double ratio = 0.0;
+  long count = 0;
+  for (int stage = 0; stage < stages; ++stage) {
+    const std::size_t place = model.place(stage, instruction);
+    for (const Sample& sample : samples[place]) {
+      if (!sample.first || groups[place].at(sample.clock).front()->first) continue;
+      const double late = model.latency.value * late_share(model, stage, instruction, sample);
+      ratio += sample.seconds / (model.time(stage, instruction, sample.clock).value() + late);
+      ++count;
+    }
+  }
+  return count > 0 ? ratio / static_cast<double>(count) : 1.0;
+}
+
 // How far the points' means of a clock lie apart, relative to it, over all stages and clocks of an instruction. A
 // second run lies as far from the first as one point from another, however often the operation repeats within a run.
 double point_to_point(const IterationModel& model, int stages, int instruction, const std::vector<ByClock>& groups) {
@@ -107,11 +129,11 @@ double point_to_point(const IterationModel& model, int stages, int instruction, 
       const double time = model.time(stage, instruction, clock).value();
       std::map<std::size_t, std::pair<double, int>> sums;
       for (const Sample* sample : group) {
-        const double late = model.latency.value * late_share(model, stage, instruction, *sample);
+        const double off = alone(model, stage, instruction, *sample) / time - 1.0;
         auto& [sum, count] = sums[sample->point];
-        sum += (sample->seconds - late) / time - 1.0;
+        sum += off;
         ++count;
-        all_squares += std::pow((sample->seconds - late) / time - 1.0, 2);
+        all_squares += off * off;
         ++all;
       }
       for (const auto& [point, one] : sums) squares += std::pow(one.first / one.second, 2);
@@ -242,6 +264,7 @@ void fit_operations(const RecordedIteration& iteration, const std::vector<std::s
   for (const auto& one : samples) groups.push_back(by_clock(one));
   model.costs.assign(samples.size(), {});
   model.latency = {};
+  model.first_to_others.assign(model.instructions.size(), 1.0);
   double squares = 0.0;
   double weight = 0.0;
   long changes = 0;
@@ -265,6 +288,9 @@ void fit_operations(const RecordedIteration& iteration, const std::vector<std::s
     });
     // No time is negative, and times alone cannot tell a latency from none where no clock ever changes.
     model.latency.value = weight > 0.0 ? std::max(0.0, product / weight) : 0.0;
+    for (std::size_t k = 0; k < model.instructions.size(); ++k) {
+      model.first_to_others[k] = first_to_others(model, stages, static_cast<int>(k), samples, groups);
+    }
   }
   if (changes > 1 && weight > 0.0) {
     model.latency.deviation = std::sqrt(squares / static_cast<double>(changes - 1) / weight);
@@ -272,8 +298,6 @@ void fit_operations(const RecordedIteration& iteration, const std::vector<std::s
 
   for (int k = 0; k < static_cast<int>(model.instructions.size()); ++k) {
     const double apart = point_to_point(model, stages, k, groups);
-    double ratio = 0.0;
-    long count = 0;
     for (int stage = 0; stage < stages; ++stage) {
       const std::size_t place = model.place(stage, k);
       for (ClockCost& cost : model.costs[place]) {
@@ -281,14 +305,7 @@ void fit_operations(const RecordedIteration& iteration, const std::vector<std::s
         for (const Sample* sample : groups[place].at(cost.clock)) ++seen[sample->point];
         cost.time_deviation = cost.time * (apart / std::sqrt(static_cast<double>(seen.size())));
       }
-      for (const Sample& sample : samples[place]) {
-        if (!sample.first) continue;
-        const double late = model.latency.value * late_share(model, stage, k, sample);
-        ratio += sample.seconds / (model.time(stage, k, sample.clock).value() + late);
-        ++count;
-      }
     }
-    model.first_to_others.push_back(count > 0 ? ratio / static_cast<double>(count) : 1.0);
   }
 }
 

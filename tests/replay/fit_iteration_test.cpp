@@ -119,6 +119,24 @@ TEST(Fit, JudgesRunsByThemselvesOrByOthers) {
   }
 }
 
+// Stage 1 ran its first backward at 650 MHz, where nothing else did. That backward is 5 % shorter than others as well;
+// another one would take the model's 24 / 650 s.
+TEST(Fit, TakesTheTimeOfOthersFromTheFirstMicrobatch) {
+  RecordedRuns runs = known_runs(known_model(), 30);
+  for (std::size_t p = 2; p < runs.points.size(); ++p) runs.points[p].clock[runs.index(1, 1, 0)] = Megahertz(650);
+  run_all(known_model(), runs);
+  for (RecordedPoint& point : runs.points) {
+    for (const int stage : {0, 1}) point.taken[runs.index(stage, 1, 0)] = 0.95 * point.taken[runs.index(stage, 1, 0)];
+  }
+  const IterationModel fitted = fit_iteration(RecordedIteration(runs, ScheduleKind::k1f1b), runs.judged());
+  EXPECT_NEAR(fitted.first_to_others[1], 0.95, 2e-3);
+  const std::vector<ClockCost>& costs = fitted.costs[fitted.place(1, 1)];
+  const auto at_650 =
+      std::find_if(costs.begin(), costs.end(), [](const ClockCost& c) { return c.clock == Megahertz(650); });
+  ASSERT_NE(at_650, costs.end());
+  EXPECT_NEAR(at_650->time.value(), 24.0 / 650.0, 24.0 / 650.0 * 3e-3);
+}
+
 // Four stages, of which the first has twice the work. A transfer between the two in the middle takes 14 ms, others 3.
 IterationModel long_link() {
   IterationModel model = known_model();
