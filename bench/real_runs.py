@@ -7,7 +7,7 @@
 
 The measurements do not ship with Flyball: they are read from perseus-sosp24 below the folder that --data or
 FLYBALL_SHARED_DATA names, else below ../shared/data beside the checkout. Everything comes from
-`flyball ... --format json` and the plans it writes. Takes about a minute. Standard library only.
+`flyball ... --format json` and the plans it writes. Takes about a minute and a half of one core. Standard library only.
 """
 
 from __future__ import annotations
@@ -63,10 +63,15 @@ def held_out(flyball: Flyball) -> str:
                      "own operations: time, mean %", "worst %"], rows)
 
 
+def signed(value: float, digits: int) -> str:
+    text = f"{value:+.{digits}f}"
+    return text if text.strip("+-0.") else text[1:]
+
+
 def off(point: dict) -> list[str]:
     """Of time and energy: the predicted one beside the measured one, in per cent."""
-    texts = (f"{100 * (point[f'predicted_{what}'] / point[f'measured_{what}'] - 1):+.2f}" for what in ("time", "energy"))
-    return [text if text.strip("+-0.") else text[1:] for text in texts]
+    ratios = (point[f"predicted_{what}"] / point[f"measured_{what}"] for what in ("time", "energy"))
+    return [signed(100 * (ratio - 1), 2) for ratio in ratios]
 
 
 def parts(flyball: Flyball) -> str:
@@ -216,13 +221,14 @@ def halves(flyball: Flyball) -> str:
             by = fastest_plan(flyball, folders[mine], pipeline=folders[other] / "pipeline.toml")
             row += [slower(plans[mine], by), slower(plans[mine], plans[other])]
         rows.append(row)
-    return markdown(["workload", *(f"{made}, with the other's {what}, %" for made in ("made by one half", "by the other")
-                                   for what in ("transfers", "times, too"))], rows)
+    columns = [f"{made}, with the other's {what}, %" for made in ("made by one half", "by the other")
+               for what in ("transfers", "times, too")]
+    return markdown(["workload", *columns], rows)
 
 
 def ends(_: Flyball) -> str:
-    """By how much operations of the first and of the last microbatch take longer than those at the same clock of others,
-    eight or more from either end: of stages the medians over points, lowest and highest."""
+    """By how much operations of the first and of the last microbatch take longer than those at the same clock of
+    others, eight or more from either end: of stages the medians over points, lowest and highest."""
     rows = []
     for workload, name in WORKLOADS.items():
         with gzip.open(Path(runs("perseus", workload)) / "operations.csv.gz", "rt", encoding="utf-8") as lines:
@@ -242,13 +248,13 @@ def ends(_: Flyball) -> str:
         for end in (0, last):
             for instruction in ("forward", "backward"):
                 stages = [median(found) for (m, i, _), found in apart.items() if (m, i) == (end, instruction) and found]
-                row.append(f"{min(stages):+.1f} to {max(stages):+.1f}")
+                row.append(f"{signed(min(stages), 1)} to {signed(max(stages), 1)}")
         rows.append(row)
     return markdown(["off others, %", "first forward", "first backward", "last forward", "last backward"], rows)
 
 
-# Real stages and the synthetic ones of the same model on the same GPU: profile of the emulation or workload of the runs,
-# GPU, workload, stages, and the limit in W of the board's data sheet.
+# Real stages and the synthetic ones of the same model on the same GPU: profile of the emulation or workload of the
+# runs, GPU, workload, stages, and the limit in W of the board's data sheet.
 BESIDE = {"GPT-3 175B, A40": ("gpt3-175b+a40_bf16.csv", "a40", "gpt3-175b", 8, 300),
           "Bloom 176B, A100 SXM": ("bloom+a100_sxm_bf16.csv", "a100-sxm", "bloom-176b", 8, 400),
           "GPT-3 1.3B, A100": ("a100-gpt3-xl-pp4-dp1-tp1", "a100", "gpt3-1.3b", 4, 300),
@@ -290,10 +296,11 @@ def knees(flyball: Flyball) -> str:
             subprocess.run([flyball.program, "profile", "synth", "--gpu", gpu, "--workload", workload, "--stages",
                             str(stages), "--noise", "0", "--out", paths[-1], *more], check=True, capture_output=True)
         figures = [[fixed(one, 0) for one in knee(path)] for path in paths]
-        rows.append([name + ("" if measured else ", fitted"), *(", ".join(one[k:k + 2]) for k in (0, 2) for one in figures)])
-    kinds = ("real", "synthetic", "with the data sheet's limit")
-    return markdown(["stages", *(f"{what}: {kind}" for what in ("knee, MHz", "W at the highest clock") for kind in kinds)],
-                    rows)
+        rows.append([name + ("" if measured else ", fitted"),
+                     *(", ".join(one[k:k + 2]) for k in (0, 2) for one in figures)])
+    columns = [f"{what}: {kind}" for what in ("knee, MHz", "W at the highest clock")
+               for kind in ("real", "synthetic", "with the data sheet's limit")]
+    return markdown(["stages", *columns], rows)
 
 
 TABLES = {"held-out": held_out, "parts": parts, "fitted": fitted, "other-plans": other_plans, "together": together,

@@ -1,6 +1,7 @@
 // Operations. The mean time per clock, the latency of a clock change and the ratio of first microbatches to others are
-// estimated in turn, from one another, until they agree. An operation that follows one of another clock runs at that other clock for the latency, and so takes
-// t(c) + latency * (1 - t(c) / t(before)), in which all but the latency is known.
+// estimated in turn, from one another, until they agree. An operation that follows one of another clock runs at that
+// other clock for the latency, and so takes t(c) + latency * (1 - t(c) / t(before)), in which all but the latency is
+// known.
 //
 // Transfers. An iteration's time is piecewise linear and convex in the times of the links. Its derivative by a link's
 // time is the number of that link's transfers on the critical path. Of a link for which no point waits at the values
