@@ -84,9 +84,10 @@ std::vector<JudgedPoint> judge_held_out(const RecordedIteration& iteration, cons
   }
   std::array<std::vector<std::size_t>, 2> halves;
   for (std::size_t k = 0; k < points.size(); ++k) halves[k % 2].push_back(points[k]);
-  const RecordedRuns all = joined(runs, besides);
-  const RecordedIteration of_all(all, iteration.schedule());
-  for (const std::size_t p : all.judged()) {
+  std::optional<RecordedRuns> all;  // no copy where there are no others
+  if (!besides.empty()) all = joined(runs, besides);
+  const RecordedIteration of_all(all ? *all : runs, iteration.schedule());
+  for (const std::size_t p : of_all.runs().judged()) {
     if (p < runs.points.size()) continue;
     for (auto& half : halves) half.push_back(p);
   }
@@ -130,8 +131,12 @@ Judgement judge_runs(RecordedRuns runs, const OtherRuns& others, ScheduleKind sc
     judgement.points = judge_points(iteration, fit_to(all));
   } else {
     judgement.points = judge_held_out(iteration, others.besides);
-    judgement.fitted_to_all = agreement_of(judge_points(iteration, fit_to(joined(judgement.runs, others.besides))));
-    if (!others.besides.empty()) judgement.also_fitted_to = join_runs(others.besides).source;
+    if (others.besides.empty()) {
+      judgement.fitted_to_all = agreement_of(judge_points(iteration, fit_to(judgement.runs)));
+    } else {
+      judgement.also_fitted_to = join_runs(others.besides).source;
+      judgement.fitted_to_all = agreement_of(judge_points(iteration, fit_to(joined(judgement.runs, others.besides))));
+    }
   }
   judgement.agreement = agreement_of(judgement.points);
   return judgement;
