@@ -310,7 +310,7 @@ def calibrated(flyball: Flyball, profile: str) -> list[str]:
         return ["seven published points", ratio, "the same points, J"]
     measured = "measured" in on
     times = f"FLOP at {(on if measured else device['compute'])['sustained_tflops']:g} TFLOP/s" + \
-        (", a measured iteration" if measured else "")
+        (", to a measured iteration" if measured else "")
     if "forward" not in on:
         return [times, ratio, "the GPU's: clock of least energy, 20 to 25 % longer there"]
     if profile in (row[0] for row in TABLE_6):
@@ -318,7 +318,7 @@ def calibrated(flyball: Flyball, profile: str) -> list[str]:
     averaged = next((group for group, rows in TABLE_3.items() if profile in (row[0] for row in rows)), None)
     near = ", near the seven points" if workload in ("gpt3-2.7b", "gpt3-6.7b") else ""
     mean_saving = f", to a mean saving of {POTENTIAL[averaged][0]} %" if averaged else ""
-    scaled = f"; all times {on['power_scale']:g}, a measured iteration" if measured else ""
+    scaled = f"; all powers x {on['power_scale']:g}, to a measured iteration" if measured else ""
     return [times, ratio, f"by hand{near}{mean_saving}{scaled}"]
 
 

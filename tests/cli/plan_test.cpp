@@ -408,8 +408,8 @@ TEST(PlanPower, IsShownInWordsAndInThePage) {
 }
 
 // Three periods of an hour, the first and the last with the same limit: two plans, each below its limit. A stage
-// draws 300 to 317 W at the highest clock of this profile and 200 to 207 W at the lowest, so that four together have room
-// below 980 and 900 W, and less of it below 900.
+// draws 300 to 317 W at the highest clock of this profile and 200 to 207 W at the lowest, so that four together have
+// room below 980 and 900 W, and less of it below 900.
 TEST(PlanPower, ABudgetHasAPlanForEachPeriod) {
   const TempFolder folder;
   write_file(folder / "budget.csv",
