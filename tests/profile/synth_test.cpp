@@ -294,8 +294,8 @@ Iteration iterate(const SynthProfile& made, Choose choose) {
   return result;
 }
 
-// Iterations at maximum clocks that Perseus's authors recorded (artifact of SOSP'24, sosp24_data/perseus, the second run
-// at maximum clocks of each workload): both were fitted to, with one number each.
+// Iterations at maximum clocks that Perseus's authors recorded (artifact of SOSP'24, sosp24_data/perseus, point 1 of
+// each workload): time and energy were fitted to them, with one number each.
 TEST(Synth, IterationsTakeTheMeasuredTimeAndEnergy) {
   struct Measured {
     Shipped shipped;
