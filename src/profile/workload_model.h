@@ -36,9 +36,9 @@ struct WorkloadModel {
   Activity forward;
   Activity backward;
   bool fitted = false;  // false: the activities are the GPU's general ones
-  // Where an iteration of this workload was measured on this GPU: times all that the model says a profiled GPU draws, at
-  // every clock and at the limit, so that an iteration takes the measured energy (docs/profiles.md). The layers' times
-  // are then fitted to the measured time.
+  // Only where an iteration of this workload was measured on this GPU: by how much the energy of an operation at any
+  // clock is multiplied, so that an iteration takes the measured energy (docs/profiles.md). The layers' times are then
+  // fitted to the measured time.
   std::optional<double> power_scale;
   std::vector<PublishedPartition> partitions;
 
