@@ -87,6 +87,7 @@ class Stage {
     for (int stage = 0; stage < job_.stages(); ++stage)
       held.push_back(std::min(job_.microbatches, job_.stages() - stage));
     options.memory_limit = held.data();
+    options.order = "fixed";
     options.rank = stage_;
     options.pp_rank = stage_;
     options.gpu = gpu();
