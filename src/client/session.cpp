@@ -111,6 +111,7 @@ void Session::adopt_schedule() {
   state_.reconfiguring = plan.report_steps;
   state_.order = order_in_use_;
   profiler_in_use_ = profiler_;
+  probe_in_use_ = probe_;
 }
 
 void Session::step_begin() {
@@ -126,17 +127,18 @@ void Session::step_begin() {
   }
   position_ = 0;
   step_.spans.clear();
-  const bool swept = sweep_clock_.has_value();
-  sweep_clock_ = profiler_in_use_ ? profiler_in_use_->step_begin() : std::nullopt;
+  const bool swept = sweeps();
+  probe_clock_ = probe_in_use_ ? probe_in_use_->step_begin() : std::nullopt;
+  sweep_clock_ = profiler_in_use_ && !probe_clock_ ? profiler_in_use_->step_begin() : std::nullopt;
   if (controller_ && sweep_clock_) controller_->set(*sweep_clock_);
   // Nobody asked for the clock that the sweep set last; a schedule sets its own.
   const bool not_asked_for = swept || (had_clocks && !sets_clocks_);
-  if (controller_ && not_asked_for && !sweep_clock_) controller_->release();
+  if (controller_ && not_asked_for && !sweeps()) controller_->release();
   step_.begin = monotonic_now();
 }
 
 void Session::set_speed(std::string_view type) {
-  if (sweep_clock_ || !sets_clocks_ || !controller_) return;
+  if (sweeps() || !sets_clocks_ || !controller_) return;
   const auto number = types_.find(type);
   if (!number) return;  // the schedule has no such computation
   Upcoming& upcoming = upcoming_[*number];
@@ -154,6 +156,7 @@ void Session::begin(std::string_view type) {
   if (open_type_) throw UsageError(fmt::format("begin {}: {} has not ended", type, types_.name(*open_type_)));
   const auto known = types_.find(type);
   open_type_ = known ? *known : types_.number_of(type);
+  if (controller_ && probe_clock_ && step_.spans.empty()) controller_->set(*probe_clock_);
   step_.spans.push_back({*open_type_, monotonic_now(), 0});
 }
 
@@ -177,10 +180,11 @@ void Session::step_end() {
   bool news = false;
   std::optional<StepReport> executed;
   std::optional<OrderReport> other;
-  if (profiler_in_use_ && sweep_clock_) {
-    step_.in_effect = controller_->held_since(*sweep_clock_);
+  if (sweeps()) {
+    step_.in_effect = controller_->held_since(probe_clock_ ? *probe_clock_ : *sweep_clock_);
     const std::size_t usual = step_.spans.size();
-    profiler_in_use_->step_end(std::exchange(step_, {}));
+    StepRecord step = std::exchange(step_, {});
+    probe_clock_ ? probe_in_use_->step_end(std::move(step)) : profiler_in_use_->step_end(std::move(step));
     step_.spans.reserve(usual);
     news = true;
   } else {
@@ -206,7 +210,7 @@ void Session::step_end() {
   if (news) changed_.notify_all();
 }
 
-bool Session::measures_step() const { return sweep_clock_ || (sets_clocks_ && schedule_->plan.report_steps); }
+bool Session::measures_step() const { return sweeps() || (sets_clocks_ && schedule_->plan.report_steps); }
 
 // The step that has just ended, where the server wants it and it ran just what the schedule says. The times are those
 // of this machine's clock; other ranks' may be set differently.
@@ -276,6 +280,7 @@ void Session::take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfi
   waiting_sum_ += weight * waiting.value();
   waiting_weight_ += weight;
   if (report.measurements.empty()) return;
+  slowest_measured_ = reports_.empty() ? clock.clock : std::min(slowest_measured_, clock.clock);
   report.sequence = next_sequence_++;
   report.begins_sweep = reports_.empty();
   reports_.push_back(std::move(report));
@@ -295,17 +300,31 @@ void Session::evaluate() {
   const SweepProgress progress = profiler->progress();
   const std::scoped_lock lock(mutex_);
   if (profiler != profiler_) return;
+  if (progress.finished && !probe_ && !reports_.empty() && slowest_measured_ < clocks_.front()) {
+    probe_ = std::make_shared<ChangeProbe>(clocks_.front(), slowest_measured_);
+  }
   state_.sweep = progress;
-  if (!progress.finished) return;
+  state_.sweep.finished = progress.finished && (!probe_ || probe_->finished());
+  if (!state_.sweep.finished) return;
+  if (const auto time = change_time()) {
+    MeasurementReport changes{options_.rank.rank, next_sequence_++, {}};
+    // The energy has to be above zero, and counts for nothing.
+    changes.measurements.push_back({"clock_change", Megahertz(0), *time * options_.time_scale, Joules(1.0), 1});
+    reports_.push_back(std::move(changes));
+  }
   profiler_.reset();
+  probe_.reset();
   finish_due_ = true;
+}
+
+// What a clock change took in this sweep: until computations showed it or, where they did not, until the driver had
+// answered (the median, since a busy machine makes some late). Under the mutex.
+std::optional<Seconds> Session::change_time() const {
+  if (reports_.empty()) return std::nullopt;
+  if (const auto shown = probe_ ? probe_->delay() : std::nullopt; shown && *shown > Seconds(0)) return shown;
   const AgeHistogram ages = controller_->state().ages;
-  if (reports_.empty() || ages.count() < kLeastChanges) return;
-  // The median, since a busy machine makes some late. The energy has to be above zero, and counts for nothing.
-  MeasurementReport changes{options_.rank.rank, next_sequence_++, {}};
-  changes.measurements.push_back(
-      {"clock_change", Megahertz(0), to_seconds(ages.percentile(0.5)) * options_.time_scale, Joules(1.0), 1});
-  reports_.push_back(std::move(changes));
+  if (ages.count() < kLeastChanges) return std::nullopt;
+  return to_seconds(ages.percentile(0.5));
 }
 
 // A message that the server calls bad is told to the user and dropped. Sent again, it would be refused again, and would
@@ -513,6 +532,7 @@ void Session::profile_again() {
   const std::scoped_lock lock(mutex_);
   state_.sweep = profiler->progress();
   profiler_ = std::move(profiler);
+  probe_.reset();
   reports_.clear();
   waiting_sum_ = waiting_weight_ = 0.0;
   finish_due_ = false;

@@ -21,6 +21,7 @@
 
 #include "base/names.h"
 #include "base/units.h"
+#include "client/change_probe.h"
 #include "client/clock_controller.h"
 #include "client/instruction_types.h"
 #include "client/online_profiler.h"
@@ -146,6 +147,7 @@ class Session {
   [[nodiscard]] CounterNews counter_news(Nanoseconds after);
   [[nodiscard]] bool counted_whole(Nanoseconds begin, Nanoseconds end) const;
   void adopt_schedule();
+  [[nodiscard]] bool sweeps() const { return sweep_clock_ || probe_clock_; }  // whether this step belongs to a sweep
   [[nodiscard]] std::optional<StepReport> executed_step() const;
   [[nodiscard]] bool by_plan() const;  // whether the schedule's clocks are for what this step runs
   [[nodiscard]] bool ran_as_planned() const;
@@ -156,6 +158,7 @@ class Session {
   void report();
   void evaluate();
   void take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfiler>& profiler);
+  [[nodiscard]] std::optional<Seconds> change_time() const;
   template <class Send>
   void send_or_drop(Send send);
   bool talk();
@@ -201,11 +204,15 @@ class Session {
   bool in_step_ = false;
   std::shared_ptr<OnlineProfiler> profiler_in_use_;
   std::optional<Megahertz> sweep_clock_;
+  std::shared_ptr<ChangeProbe> probe_in_use_;
+  std::optional<Megahertz> probe_clock_;  // of this step, which its first computation asks for
 
   mutable std::mutex mutex_;  // never held while waiting for others
   std::condition_variable changed_;
   bool stop_ = false;
   std::shared_ptr<OnlineProfiler> profiler_;  // null: nothing to profile any more
+  std::shared_ptr<ChangeProbe> probe_;        // the sweep's last steps; null before them
+  Megahertz slowest_measured_;                // of the clocks in reports_
   std::shared_ptr<const Schedule> newest_;
   bool joined_ = false;
   bool reachable_ = false;

@@ -9,39 +9,67 @@
 
 namespace flyball {
 
-PricedCurve::PricedCurve(const CostCurve& curve) {
+PricedCurve::PricedCurve(const CostCurve& curve, double price_unit) {
   slope.push_back(kUnlimited);
   for (const CurveVertex& vertex : curve) {
+    measured.push_back({static_cast<double>(vertex.time), vertex.net_joules, 0.0});
     if (!time.empty()) {
-      const double per_second = (net.back() - vertex.net_joules) / static_cast<double>(vertex.time - time.back()) * 1e9;
-      const auto price = static_cast<Price>(std::llround(per_second / kPriceUnit));
-      // Slopes that round to the same price (or to none) leave no arc between them, so that a vertex is left out. It
-      // may be cheaper than its neighbours by at most a price unit times the curve's length.
-      if (price <= 0 || price >= slope.back()) allowance = kPriceUnit * to_seconds(curve.back().time).value();
-      if (price <= 0) break;
+      const CurveVertex& faster = *(&vertex - 1);
+      const double per_ns = (faster.net_joules - vertex.net_joules) / static_cast<double>(vertex.time - faster.time);
+      measured.back().slope = per_ns;
+      const auto price = std::max<Price>(1, std::llround(per_ns * 1e9 / price_unit));
+      // Slopes that round to the same price leave no arc between them, so that a vertex is left out.
       if (price >= slope.back()) {
         time.back() = vertex.time;
-        net.back() = vertex.net_joules;
         continue;
       }
       slope.push_back(price);
     }
     time.push_back(vertex.time);
-    net.push_back(vertex.net_joules);
   }
   slope.push_back(0);
 }
 
-double PricedCurve::least(std::size_t k, double x) const {
-  double best = net[k] + x * static_cast<double>(time[k]);
-  if (k > 0) best = std::min(best, net[k - 1] + x * static_cast<double>(time[k - 1]));
-  if (k < slowest()) best = std::min(best, net[k + 1] + x * static_cast<double>(time[k + 1]));
-  return best - allowance;
+double PricedCurve::least(double x) const {
+  // The best vertex is the slowest one that is worth its time: the slope towards the next faster one is more than x.
+  const auto dearer =
+      std::partition_point(measured.begin() + 1, measured.end(), [&](const Vertex& v) { return v.slope > x; });
+  return (dearer - 1)->net + x * (dearer - 1)->time;
 }
 
-ParametricFlow::ParametricFlow(const ComputationDag& dag, std::span<const CostCurve> curves) : dag_(&dag) {
+namespace {
+
+// Takes lines that bound the energy below, each steeper than the one before, and returns the pieces of the highest of
+// them from `t_star` down to the last one's `from`. Where prices are coarse, lines do not meet where the price changes.
+std::vector<BoundCurve::Piece> highest(const std::vector<BoundCurve::Piece>& lines, Nanoseconds t_star) {
+  const Nanoseconds t_min = lines.back().from;
+  const auto at_t_min = [&](const BoundCurve::Piece& line) {
+    return line.intercept - line.price * static_cast<double>(t_min);
+  };
+  std::vector<BoundCurve::Piece> pieces;
+  for (const BoundCurve::Piece& line : lines) {
+    // A steeper line that is not higher at T_min is higher nowhere.
+    if (!pieces.empty() && at_t_min(line) <= at_t_min(pieces.back())) continue;
+    while (!pieces.empty()) {
+      BoundCurve::Piece& last = pieces.back();
+      const Nanoseconds end = pieces.size() == 1 ? t_star : (pieces.end() - 2)->from;
+      const double meet = (line.intercept - last.intercept) / (line.price - last.price);
+      last.from = static_cast<Nanoseconds>(std::ceil(std::min(meet, static_cast<double>(end))));
+      if (last.from < end) break;
+      pieces.pop_back();
+    }
+    pieces.push_back(line);
+  }
+  pieces.back().from = t_min;
+  return pieces;
+}
+
+}  // namespace
+
+ParametricFlow::ParametricFlow(const ComputationDag& dag, std::span<const CostCurve> curves, double price_unit)
+    : dag_(&dag), unit_(price_unit) {
   const std::size_t n = at(dag.size());
-  for (const CostCurve& curve : curves) curves_.emplace_back(curve);
+  for (const CostCurve& curve : curves) curves_.emplace_back(curve, unit_);
   source_ = static_cast<std::int32_t>(2 * n);
   sink_ = source_ + 1;
   for (int i = 0; i < dag.size(); ++i) {
@@ -111,14 +139,15 @@ RelaxationResult ParametricFlow::run(const StretchVisitor& visit) {
     if (shift == 0) continue;
     ++result.rounds;
     for (Nanoseconds& d : distance_) d = std::min(d, shift);
-    pieces.push_back({t_high - shift, intercept(), static_cast<double>(total_) * kPriceUnit * 1e-9});
+    pieces.push_back({t_high - shift, intercept(), static_cast<double>(total_) * unit_ * 1e-9});
     if (!visit_stretch(visit, t_high, t_high - shift)) {
       result.status = RelaxationStatus::kCancelled;
       break;
     }
     for (std::size_t v = 0; v < event_.size(); ++v) event_[v] -= distance_[v];
   } while (augment());
-  if (pieces.empty()) pieces.push_back({t_star, intercept(), static_cast<double>(total_) * kPriceUnit * 1e-9});
+  if (pieces.empty()) pieces.push_back({t_star, intercept(), static_cast<double>(total_) * unit_ * 1e-9});
+  if (unit_ > kFinestPrice.value()) pieces = highest(pieces, t_star);
   result.bound = BoundCurve(std::move(pieces), t_star);
   return result;
 }
@@ -243,8 +272,8 @@ bool ParametricFlow::visit_stretch(const StretchVisitor& visit, Nanoseconds t_hi
 double ParametricFlow::intercept() {
   for (const std::int32_t i : stale_) {
     const Work& work = work_[at(i)];
-    const double price = static_cast<double>(work.flow) * kPriceUnit * 1e-9;
-    least_[at(i)] = work.curve->least(at(work.level), price);
+    const double price = static_cast<double>(work.flow) * unit_ * 1e-9;
+    least_[at(i)] = work.curve->least(price);
     is_stale_[at(i)] = 0;
   }
   stale_.clear();

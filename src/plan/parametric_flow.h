@@ -15,41 +15,42 @@
 
 namespace flyball {
 
-using Price = std::int64_t;  // price of time, in multiples of kPriceUnit
+using Price = std::int64_t;  // price of time, in multiples of the flow's unit
 
-inline constexpr double kPriceUnit = 0x1p-24;  // J/s
 inline constexpr Price kUnlimited = std::numeric_limits<Price>::max() / 4;
 inline constexpr Nanoseconds kFar = std::numeric_limits<Nanoseconds>::max() / 4;
 
 // A cost curve as the flow uses it. Vertex k (0 = fastest) takes time[k]. A flow x on the computation makes vertex k
 // the best while slope[k + 1] <= x < slope[k]. slope[0] is unlimited, and with K the slowest vertex, slope[K + 1] = 0.
+// No slope in between rounds to nothing, so that the fastest and the slowest vertex are those of the curve.
 struct PricedCurve {
+  struct Vertex {
+    double time, net, slope;  // ns, J, J/ns towards the next faster vertex
+  };
   std::vector<Nanoseconds> time;
-  std::vector<double> net;
   std::vector<Price> slope;
-  double allowance = 0.0;  // J, an upper bound of what rounding the slopes changes
+  std::vector<Vertex> measured;  // all vertices, also those that rounded prices do not tell apart
 
-  explicit PricedCurve(const CostCurve& curve);
+  PricedCurve(const CostCurve& curve, double price_unit);
 
   [[nodiscard]] std::size_t slowest() const { return time.size() - 1; }
 
-  // The minimum over all vertices of net + x * time, x in J/ns. `k` is the vertex that the rounded prices choose.
-  [[nodiscard]] double least(std::size_t k, double x) const;
+  // The minimum over all measured vertices of net + x * time, x in J/ns.
+  [[nodiscard]] double least(double x) const;
 };
 
 // Finds the parametric flow of a DAG. Events are numbered 2 i (start of operation i) and 2 i + 1 (its finish), then
 // source and sink. Not thread-safe. The DAG must outlive this object.
 class ParametricFlow {
  public:
-  ParametricFlow(const ComputationDag& dag, std::span<const CostCurve> curves);
+  // Prices are multiples of `price_unit`, in J/s.
+  ParametricFlow(const ComputationDag& dag, std::span<const CostCurve> curves, double price_unit);
 
   // Goes from T* to T_min and calls `visit` for each stretch. May be called only once.
   RelaxationResult run(const StretchVisitor& visit);
 
   // The present flow on a computation, which is the price of its time, in J/s.
-  [[nodiscard]] double price(int computation) const {
-    return static_cast<double>(work_[at(computation)].flow) * kPriceUnit;
-  }
+  [[nodiscard]] double price(int computation) const { return static_cast<double>(work_[at(computation)].flow) * unit_; }
 
  private:
   // The arc of a computation: its vertex (level) and flow, with slope[level + 1] <= flow < slope[level].
@@ -92,6 +93,7 @@ class ParametricFlow {
   [[nodiscard]] Price capacity(const Step& step) const;
 
   const ComputationDag* dag_;
+  double unit_;                      // J/s
   std::vector<PricedCurve> curves_;  // per operation type
   std::int32_t source_ = 0, sink_ = 0;
   std::vector<Work> work_;

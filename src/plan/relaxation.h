@@ -16,10 +16,14 @@
 //   - Flow is sent along the path to the end that this search has found. The flow of earlier rounds is kept.
 // There are as many rounds as distinct prices, whatever the unit of time is.
 //
-// Numbers. Times are whole nanoseconds and prices whole multiples of 2^-24 J/s, so that the search is exact integer
+// Numbers. Times are whole nanoseconds and prices whole multiples of a step, so that the search is exact integer
 // arithmetic. Rounding a price never breaks the bound: it is evaluated with the measured costs as
 // sum_i min_t (c_i(t) + x_i t) - F T for flows x_i that add up to F, which weak duality makes a lower bound for every
 // flow. Slopes may be at most 1e9 W, which make_problem() checks.
+//
+// Up to 2,000 operations the step is so fine that the bound is the optimum. In larger pipelines the flow splits so
+// often that prices are many and all but alike; there the step is coarse, price_step_of(), which saves rounds and costs
+// little (docs/decisions/0055-coarse-prices-of-large-pipelines.md).
 //
 // Cost: O(nodes log nodes + edges) for each path along which flow is sent, which are about one per round for pipelines;
 // docs/performance.md has counts. Memory: O(nodes + edges).
@@ -27,6 +31,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -88,10 +93,18 @@ struct RelaxationResult {
 // A function that is called for each stretch, from T* downwards, and returns false to stop the solver.
 using StretchVisitor = std::function<bool(const FrontierStretch&)>;
 
+// The step of prices that tells apart whatever was measured.
+inline constexpr Watts kFinestPrice{0x1p-24};
+
+// Returns the step of prices that solve_relaxation() takes by default: the finest one for up to 2,000 operations, and
+// otherwise a share of what a second saves on the mean of the curves, which grows with the operations.
+[[nodiscard]] Watts price_step_of(const ComputationDag& dag, std::span<const CostCurve> curves);
+
 // Solves the relaxation and shows its stretches to `visit` on the way. `curves` holds one cost curve per operation type
-// of the DAG. Deterministic.
+// of the DAG; `price_step`, which is positive, is price_step_of() unless it is given. Deterministic.
 [[nodiscard]] RelaxationResult solve_relaxation(const ComputationDag& dag, std::span<const CostCurve> curves,
-                                                const StretchVisitor& visit);
+                                                const StretchVisitor& visit,
+                                                std::optional<Watts> price_step = std::nullopt);
 
 // Returns the price of the time of each computation, in J/s, for each of `times`, which must fall. The prices are the
 // flow of an optimum; where several flows are optimal, they are those of the one that the search finds. Below T_min

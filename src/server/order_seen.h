@@ -1,4 +1,4 @@
-// What a job's ranks are seen to do with the order of their computations (docs/decisions/0055).
+// What a job's ranks are seen to do with the order of their computations (docs/decisions/0056).
 #pragma once
 
 #include <cstdint>

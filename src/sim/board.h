@@ -137,6 +137,7 @@ enum class SimFaultKind : std::uint32_t {
   kCounterMissing,  // the board has no energy counter
   kUnprivileged,    // root has no privilege, unless FLYBALL_SIM_PRIVILEGED is set in the process's environment
   kHot,             // the chip is at its slowdown temperature
+  kEarlyAnswer,     // a call that changes settings answers at once, and the change takes hold `value` seconds later
 };
 
 struct SimFault {

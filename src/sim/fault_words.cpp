@@ -27,6 +27,7 @@ constexpr FaultName kFaultNames[] = {
     {"counter-missing", SimFaultKind::kCounterMissing, false, false, 0, 0},
     {"unprivileged", SimFaultKind::kUnprivileged, false, false, 0, 0},
     {"hot", SimFaultKind::kHot, false, false, 0, 0},
+    {"early-answer", SimFaultKind::kEarlyAnswer, false, true, 0, 10},
     {"counter-reset", SimFaultKind::kNone, false, false, 0, 0},
 };
 

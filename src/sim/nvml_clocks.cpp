@@ -21,7 +21,7 @@ Watts limit_of(const BoardSpec& spec, const BoardSettings& settings) {
 bool is_sm_clock(unsigned type) { return type == kNvmlClockGraphics || type == kNvmlClockSm; }
 
 // edit(spec, settings) makes the change and returns an NvmlReturn. The driver takes one change after another, and each
-// call returns when its change has taken hold.
+// call returns when its change has taken hold, unless a fault lets it answer before.
 template <class Edit>
 NvmlReturn change_settings(NvmlDevice device, const char* call, Edit edit) {
   return on_board(device, call, [&](Machine& machine, std::size_t board) -> NvmlReturn {
@@ -40,9 +40,13 @@ NvmlReturn change_settings(NvmlDevice device, const char* call, Edit edit) {
           const NvmlReturn refused = edit(access.spec(), wanted);
           if (refused != kNvmlSuccess) return refused;
           state.requested = wanted;
-          state.effective_at = effective = state.now + access.spec().switch_latency;
+          const SimFault* early = find_fault(state, SimFaultKind::kEarlyAnswer);
+          effective = state.now + (early ? to_nanoseconds(Seconds(early->value)) : access.spec().switch_latency);
+          state.effective_at = effective;
           asked = true;
+          const bool answers_early = early != nullptr;
           access.commit_change();
+          if (answers_early) return kNvmlSuccess;
           continue;
         }
         if (!asked) effective = state.effective_at;

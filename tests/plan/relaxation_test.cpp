@@ -29,6 +29,18 @@ RelaxationResult solve(const ComputationDag& dag, const std::vector<CostCurve>& 
   return solve_relaxation(dag, curves, [](const FrontierStretch&) { return true; });
 }
 
+void expect_convex_and_falling(const BoundCurve& bound) {
+  const auto pieces = bound.pieces();
+  ASSERT_GT(pieces.size(), 3u);
+  EXPECT_LT(pieces.back().from, bound.t_star());
+  for (std::size_t k = 1; k < pieces.size(); ++k) {
+    EXPECT_GT(pieces[k].from, pieces[k - 1].from);
+    EXPECT_LE(pieces[k].price, pieces[k - 1].price);
+    const auto at = static_cast<double>(pieces[k].from);
+    EXPECT_NEAR(pieces[k - 1].intercept - pieces[k - 1].price * at, pieces[k].intercept - pieces[k].price * at, 1e-6);
+  }
+}
+
 // Random convex-ish options: times rise in whole ms, energies fall by random shares.
 Profile random_profile(std::mt19937& random, int stages, int options) {
   std::uniform_int_distribution<int> step(1, 6);
@@ -136,15 +148,70 @@ TEST(Relaxation, EqualsUnitCutsOfPhillipsAndDessouky) {
 TEST(Relaxation, BoundIsConvexAndFalls) {
   const Profile profile = modelled_profile({0.040, 0.046, 0.042});
   const ComputationDag dag = dag_of(profile, 16);
-  const BoundCurve bound = solve(dag, hulls(dag)).bound;
-  const auto pieces = bound.pieces();
-  ASSERT_GT(pieces.size(), 3u);
-  for (std::size_t k = 1; k < pieces.size(); ++k) {
-    EXPECT_GT(pieces[k].from, pieces[k - 1].from);
-    EXPECT_LE(pieces[k].price, pieces[k - 1].price);
-    const auto at = static_cast<double>(pieces[k].from);
-    EXPECT_NEAR(pieces[k - 1].intercept - pieces[k - 1].price * at, pieces[k].intercept - pieces[k].price * at, 1e-6);
+  expect_convex_and_falling(solve(dag, hulls(dag)).bound);
+}
+
+// Exact prices stop at 2,000 operations. 4 stages have 8 operations per microbatch.
+TEST(Relaxation, PricesAreExactUpTo2000Operations) {
+  const Profile profile = modelled_profile({0.040, 0.046, 0.042, 0.044});
+  const ComputationDag small = dag_of(profile, 250);
+  const ComputationDag large = dag_of(profile, 251);
+  ASSERT_EQ(small.size(), 2000);
+  EXPECT_EQ(price_step_of(small, hulls(small)), kFinestPrice);
+  EXPECT_GT(price_step_of(large, hulls(large)), 1e6 * kFinestPrice);
+}
+
+// The step is a share of the mean slope: F saves 9.25 - 6.8 = 2.45 J net over 6 ms and B 18.5 - 16.2 = 2.3 J over 4 ms,
+// which is 475 W over both: 0.95095 W at 1e-6 for each of 2,002 operations, and at most 0.05 of it, 23.75 W.
+TEST(Relaxation, CoarseStepByHand) {
+  const Profile profile =
+      profile_of({operation(0, "forward", {{1400, 0.010, 10.0}, {1300, 0.012, 9.0}, {1200, 0.016, 8.0}}),
+                  operation(0, "backward", {{1400, 0.020, 20.0}, {1300, 0.024, 18.0}})});
+  const ComputationDag dag = dag_of(profile, 1001);
+  EXPECT_NEAR(price_step_of(dag, hulls(dag)).value(), 0.95095, 1e-9);
+  const ComputationDag largest = dag_of(profile, 30000);
+  EXPECT_NEAR(price_step_of(largest, hulls(largest)).value(), 23.75, 1e-9);
+}
+
+// Whatever the step is, weak duality keeps the bound below the optimum; here the optimum comes from another program.
+TEST(Relaxation, CoarsePricesStayBelowLinearProgramme) {
+  std::mt19937 random(5);
+  const Profile profile = random_profile(random, 3, 6);
+  const ComputationDag dag = dag_of(profile, 6);
+  const std::vector<CostCurve> curves = hulls(dag);
+  for (const double step_w : {1.0, 30.0, 1000.0}) {
+    const BoundCurve bound = solve_relaxation(
+                                 dag, curves, [](const FrontierStretch&) { return true; }, Watts(step_w))
+                                 .bound;
+    for (int k = 0; k <= 10; ++k) {
+      const Nanoseconds time = bound.t_min() + (bound.t_star() - bound.t_min()) * k / 10;
+      const double optimum = lp_bound(dag, curves, time);
+      EXPECT_LE(bound.at(time), optimum + 1e-6 * std::abs(optimum)) << step_w << " W at " << time << " ns";
+    }
   }
+}
+
+// Energies of an iteration include the blocking power of all stages for all its time.
+TEST(Relaxation, CoarseBoundOfALargePipelineIsBelowAndClose) {
+  const Profile profile = modelled_profile({0.040, 0.046, 0.042, 0.044, 0.041, 0.0455, 0.0435, 0.045});
+  const ComputationDag dag = dag_of(profile, 130);
+  ASSERT_GT(dag.size(), 2000);
+  const std::vector<CostCurve> curves = hulls(dag);
+  const auto go_on = [](const FrontierStretch&) { return true; };
+  const RelaxationResult coarse = solve(dag, curves);
+  const RelaxationResult exact = solve_relaxation(dag, curves, go_on, kFinestPrice);
+  EXPECT_LT(coarse.rounds, exact.rounds);
+  EXPECT_EQ(coarse.bound.t_min(), exact.bound.t_min());
+  EXPECT_EQ(coarse.bound.t_star(), exact.bound.t_star());
+  constexpr int kTimes = 200;
+  for (int k = 0; k <= kTimes; ++k) {
+    const Nanoseconds time = exact.bound.t_min() + (exact.bound.t_star() - exact.bound.t_min()) * k / kTimes;
+    const double optimum = exact.bound.at(time);
+    const double energy = optimum + 8 * (kDefaultBlockingPower * to_seconds(time)).value();
+    EXPECT_LE(coarse.bound.at(time), optimum + 1e-9 * energy) << time;
+    EXPECT_GE(coarse.bound.at(time), optimum - 1e-3 * energy) << time;
+  }
+  expect_convex_and_falling(coarse.bound);
 }
 
 // Event times that the visitor sees are a feasible relaxed schedule at every T of the stretch, and its cost is the

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
 
 #include "base/record.h"
@@ -53,7 +54,9 @@ TEST(FairPlanning, AJobThatTakesTooLongGetsWhatThereIsAndSaysSo) {
   Client client(server.port(), kToken);
   const JobRequest job = long_job("long");
   run_profiling(client, job);
-  const auto schedule = client.schedule("long", 0);
+  // What is made of the cancelled frontier takes seconds with a sanitizer, and longer than one poll on a busy machine.
+  std::optional<RankSchedule> schedule;
+  for (int poll = 0; poll < 5 && !schedule; ++poll) schedule = client.schedule("long", 0);
   ASSERT_TRUE(schedule);
   EXPECT_EQ(schedule->computations.size(), 2u * 4096u);
   const JobStatus status = client.status("long");

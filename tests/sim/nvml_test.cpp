@@ -226,6 +226,25 @@ TEST_F(Nvml, ACallThatSetsAClockReturnsWhenItHolds) {
   EXPECT_EQ(sm_clock(), 600u);
 }
 
+TEST_F(Nvml, ADriverThatAnswersEarlyDoesNotWaitForItsChange) {
+  up("a100", 1, 1.0);
+  ASSERT_EQ(flyball_sim_fault(0, "early-answer=10"), FLYBALL_SIM_OK);
+  ASSERT_EQ(lock(1200, 1200), kNvmlSuccess);
+  EXPECT_EQ(sm_clock(), 210u);  // it holds in 10 s
+}
+
+TEST_F(Nvml, AChangeThatWasAnsweredEarlyTakesHoldLater) {
+  up();
+  ASSERT_EQ(flyball_sim_fault(0, "early-answer=0.5"), FLYBALL_SIM_OK);
+  ASSERT_EQ(lock(1005, 1005), kNvmlSuccess);
+  pass(0.4);
+  EXPECT_EQ(sm_clock(), 210u);
+  pass(0.2);
+  EXPECT_EQ(sm_clock(), 1005u);
+  EXPECT_NE(flyball_sim_fault(0, "early-answer"), FLYBALL_SIM_OK);
+  EXPECT_NE(flyball_sim_fault(0, "early-answer=-1"), FLYBALL_SIM_OK);
+}
+
 TEST_F(Nvml, OnlyThePrivilegedMaySet) {
   up();
   ::unsetenv("FLYBALL_SIM_PRIVILEGED");
