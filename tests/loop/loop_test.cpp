@@ -329,6 +329,10 @@ TEST_F(CInterface, ANullSessionDoesNothing) {
   EXPECT_EQ(function<decltype(flyball_end)>("flyball_end")(nullptr, "forward"), FLYBALL_OK);
   EXPECT_EQ(function<decltype(flyball_step_end)>("flyball_step_end")(nullptr), FLYBALL_OK);
   EXPECT_EQ(function<decltype(flyball_set_straggler)>("flyball_set_straggler")(nullptr, 0, 0.0, 1.0), FLYBALL_OK);
+  EXPECT_EQ(function<decltype(flyball_order_held)>("flyball_order_held")(nullptr), 0);
+  EXPECT_EQ(function<decltype(flyball_use_order)>("flyball_use_order")(nullptr, 0), FLYBALL_OK);
+  const flyball_computation* computations = nullptr;
+  EXPECT_EQ(function<decltype(flyball_order_in_use)>("flyball_order_in_use")(nullptr, &computations), 0u);
   flyball_session_state state{};
   state.size = sizeof state;
   EXPECT_EQ(function<decltype(flyball_session_get_state)>("flyball_session_get_state")(nullptr, &state), FLYBALL_OK);
