@@ -98,7 +98,8 @@ void Session::adopt_schedule() {
   // The lock is held for moments only. If it is taken just now, the next step adopts the schedule.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
-  // Ranks that have agreed on an order run it by its newest clocks, even if a schedule in another one has come meanwhile.
+  // Ranks that have agreed on an order run it by its newest clocks, even if a schedule in another one has come
+  // meanwhile.
   const auto fits = [this](const auto& schedule) { return schedule && schedule->plan.order == order_in_use_; };
   if (!in_order_ || !newest_ || fits(newest_)) {
     schedule_ = newest_;

@@ -145,8 +145,8 @@ TEST(Loop, EnvPipeFindsItsPlanOnRealSteps) {
       });
 }
 
-// Four equal stages. Plain 1F1B leaves the first ones little slack between their forwards and backwards: 6.6 % are saved
-// in its order, by `flyball plan` on what they measure, and 13.2 % if they may hold one more microbatch.
+// Four equal stages. Plain 1F1B leaves the first ones little slack between their forwards and backwards: 6.6 % are
+// saved in its order, by `flyball plan` on what they measure, and 13.2 % if they may hold one more microbatch.
 std::vector<std::string> four_stages(const std::vector<std::string>& more) {
   std::vector<std::string> options = {"--windows",         "2",
                                       "--steps",           "4",
@@ -194,7 +194,8 @@ TEST(Loop, APlannedOrderIsRunWithinItsMemoryAndSavesMore) {
 }
 
 // EnvPipe's first plan is slow and in another order than 1F1B's, which is what this engine runs whatever it is told.
-// The plan that it gets in the end is of 1F1B's order, and no slower than maximum clocks but for what a busy machine adds.
+// The plan that it gets in the end is of 1F1B's order, and no slower than maximum clocks but for what a busy machine
+// adds.
 TEST(Loop, AnEngineThatIgnoresThePlannedOrderIsToldAndNotLeftSlow) {
   expect_of_training(
       four_stages({"--order", "ignored", "--planner", "envpipe"}),
