@@ -71,8 +71,9 @@ typedef struct flyball_session_options {
   /* The order in which stages run their instructions. One of: gpipe, 1f1b, interleaved-1f1b, early-recompute-1f1b,
    * zb-h1. Default: 1f1b. */
   const char* schedule;
-  /* The planner that makes the frontier. One of: perseus, joint, envpipe, envpipe-greedy, envpipe-no-reconfigure,
-   * max, uniform, zeus-global, zeus-per-stage. Default: perseus. */
+  /* The planner that makes the frontier. If it is missing: joint, if the ranks execute an order and a memory limit
+   * is given, otherwise perseus. One of: perseus, joint, envpipe, envpipe-greedy, envpipe-no-reconfigure, max,
+   * uniform, zeus-global, zeus-per-stage. */
   const char* planner;
   /* Number of stages of a pipeline. Default: 1. */
   int stages;
@@ -151,6 +152,15 @@ typedef struct flyball_session_options {
   /* Whether a transfer, which is measured as `p2p`, occupies the stage that sends as well as the one that receives.
    * It then begins when both stages are ready for it. Default: 0. */
   int transfers_occupy_both;
+
+  /* Whether the ranks can run their computations in an order that the planner chooses. They then run it in those
+   * iterations for which all ranks of a pipeline hold it. If not, every planner keeps the schedule's order. Default:
+   * 0. */
+  int executes_order;
+  /* Whether planners may choose another order than the schedule's. fixed: they keep it; free: they may change it, if
+   * the ranks execute an order. If it is missing, planners that are named (joint, envpipe) may, and so may the
+   * default one if a memory limit is given. One of: fixed, free. */
+  const char* order;
 } flyball_session_options;
 
 /* Fills in the defaults above. `size` is sizeof *options, as the caller was compiled: nothing is written beyond it. */
@@ -172,6 +182,34 @@ FLYBALL_API int flyball_set_speed(flyball_session* session, const char* type);
 FLYBALL_API int flyball_begin(flyball_session* session, const char* type);
 FLYBALL_API int flyball_end(flyball_session* session, const char* type);
 FLYBALL_API int flyball_step_end(flyball_session* session);
+
+/* Engines that can run their computations in any order (options.executes_order) are given the order that saves most
+ * energy. Stages that run different orders wait for each other for ever, so all ranks of a pipeline change together:
+ *
+ *   int64_t held = flyball_order_held(s);                       before each step, on every rank
+ *   ... least and greatest `held` of all ranks of the pipeline, by an all-reduce or whatever connects them ...
+ *   flyball_use_order(s, least == greatest ? held : 0);
+ *   flyball_step_begin(s);
+ *   size_t count = flyball_order_in_use(s, &computations);      0: run the order of options.schedule
+ *
+ * A rank that has no session, or whose server is away, holds 0. The functions do not wait. They are for the training
+ * loop's thread, between two steps. */
+typedef struct flyball_computation {
+  const char* instruction; /* "forward", ...; without a chunk's suffix */
+  int microbatch;
+  int chunk;
+  int clock_mhz; /* as planned; 0: as it is */
+} flyball_computation;
+
+/* Returns the number of the newest schedule's order, which is the same on all ranks that hold this order; 0: that of
+ * options.schedule, or there is no schedule. */
+FLYBALL_API int64_t flyball_order_held(flyball_session* session);
+/* Says in which order the next steps run: 0, or what flyball_order_held has returned last. Clocks that were planned for
+ * another order are not set. */
+FLYBALL_API int flyball_use_order(flyball_session* session, int64_t order);
+/* Tells what this stage is to run, in that order, and returns how many computations these are. They belong to the
+ * session and hold until the next flyball_use_order. None, and null: the order of options.schedule. */
+FLYBALL_API size_t flyball_order_in_use(flyball_session* session, const flyball_computation** computations);
 
 /* Gives notice that in `delay_s` seconds rank `id` (or, if below 0, something outside the job) will take `degree` times
  * its usual iteration time; a degree of 1 says that it has recovered. The notice is sent in the background. */
@@ -206,6 +244,7 @@ typedef struct flyball_session_state {
   double clock_age_p99_s;
   int reconfiguring;  /* 1 while the schedule in force is being adjusted from step to step; see executed_steps */
   double straggler_w; /* what one pipeline draws while it waits for others after its iteration, as the schedule says */
+  int64_t order;      /* the number of the order in which the step runs; 0: that of the options' schedule */
 } flyball_session_state;
 
 FLYBALL_API int flyball_session_get_state(flyball_session* session, flyball_session_state* state);

@@ -41,6 +41,7 @@ class SessionState:
     server_reachable: bool = False
     schedule_version: int = 0  # in force; 0: none
     schedule_point: int = 0  # of the frontier
+    order: int = 0  # in which the step runs, as numbered by order_held(); 0: that of `schedule`
     reconfiguring: bool = False  # the plan is being adjusted from step to step (envpipe)
     planned_time_s: float = 0.0  # of an iteration, as the schedule in force promises
     planned_energy_j: float = 0.0  # of one pipeline, without waiting for others
@@ -100,10 +101,17 @@ class Session:
       tensor_parallel   Number of ranks of a stage. A job may have 131,072 ranks in all.
       schedule          The order in which stages run their instructions. One of: gpipe, 1f1b, interleaved-1f1b,
                         early-recompute-1f1b, zb-h1.
-      planner           The planner that makes the frontier. One of: perseus, joint, envpipe, envpipe-greedy,
+      planner           The planner that makes the frontier. If it is missing: joint, if the ranks execute an order and
+                        a memory limit is given, otherwise perseus. One of: perseus, joint, envpipe, envpipe-greedy,
                         envpipe-no-reconfigure, max, uniform, zeus-global, zeus-per-stage.
       executed_steps    Whether planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the
                         iterations that the ranks run and report, rather than from emulated ones.
+      executes_order    Whether the ranks can run their computations in an order that the planner chooses. They then run
+                        it in those iterations for which all ranks of a pipeline hold it. If not, every planner keeps
+                        the schedule's order.
+      order             Whether planners may choose another order than the schedule's. fixed: they keep it; free: they
+                        may change it, if the ranks execute an order. If it is missing, planners that are named (joint,
+                        envpipe) may, and so may the default one if a memory limit is given. One of: fixed, free.
       transfers_occupy_both
                         Whether a transfer, which is measured as `p2p`, occupies the stage that sends as well as the one
                         that receives. It then begins when both stages are ready for it.
@@ -160,8 +168,10 @@ class Session:
         data_parallel: int = 1,
         tensor_parallel: int = 1,
         schedule: str = "1f1b",
-        planner: str = "perseus",
+        planner: str | None = None,
         executed_steps: bool = True,
+        executes_order: bool = False,
+        order: str | None = None,
         transfers_occupy_both: bool = False,
         blocking_w: float | Sequence[float] = (),
         noise: float = 0.0,
@@ -285,6 +295,23 @@ class Session:
             if self._native.measures_step():
                 self._synchronize()
             self._native.end(type)
+
+    # --- Engines that run the order that they are given (executes_order) ---
+
+    def order_held(self) -> int:
+        """The number of the newest schedule's order, the same on all ranks that hold it; 0: the order of `schedule`. To
+        be compared over all ranks of the pipeline before each step: stages that run different orders lock up."""
+        return 0 if self._native is None else self._native.order_held()
+
+    def use_order(self, order: int) -> None:
+        """In which order the next steps run: what order_held() has returned, if it was the same on all ranks, else 0."""
+        if self._native is not None:
+            self._native.use_order(order)
+
+    @property
+    def order_in_use(self) -> list[Computation]:
+        """What this stage is to run, in that order; empty for the order of `schedule`."""
+        return [] if self._native is None else [Computation(*entry) for entry in self._native.order_in_use()]
 
     # --- Anybody ---
 

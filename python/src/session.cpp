@@ -100,6 +100,7 @@ nb::dict state_of(const OwnSession& session) {
   state["server_reachable"] = from.server_reachable;
   state["schedule_version"] = from.schedule_version;
   state["schedule_point"] = from.schedule_point;
+  state["order"] = from.order;
   state["reconfiguring"] = from.reconfiguring;
   state["planned_time_s"] = from.planned_time.value();
   state["planned_energy_j"] = from.planned_energy.value();
@@ -116,9 +117,11 @@ nb::dict state_of(const OwnSession& session) {
   return state;
 }
 
-std::vector<std::tuple<std::string, int, int, int>> schedule_of(const OwnSession& session) {
-  std::vector<std::tuple<std::string, int, int, int>> computations;
-  for (const ScheduledComputation& one : session.open().schedule()) {
+using Computations = std::vector<std::tuple<std::string, int, int, int>>;
+
+Computations tuples_of(const std::vector<ScheduledComputation>& from) {
+  Computations computations;
+  for (const ScheduledComputation& one : from) {
     computations.emplace_back(one.instruction, one.microbatch, one.chunk, one.clock_mhz);
   }
   return computations;
@@ -152,7 +155,10 @@ void add_session(nb::module_& module) {
       .def("set_straggler", &set_straggler, released)
       .def("profile_again", [](const OwnSession& session) { session.open().profile_again(); })
       .def("state", &state_of)
-      .def("schedule", &schedule_of)
+      .def("order_held", [](const OwnSession& session) { return session.open().order_held(); })
+      .def("use_order", [](const OwnSession& session, std::int64_t order) { session.open().use_order(order); })
+      .def("order_in_use", [](const OwnSession& session) { return tuples_of(session.open().order_in_use()); })
+      .def("schedule", [](const OwnSession& session) { return tuples_of(session.open().schedule()); })
       .def("profile_csv", [](const OwnSession& session) { return session.open().profile_csv(); })
       .def(
           "window_begin", [](const OwnSession& session) { session.open().window_begin(); }, released)

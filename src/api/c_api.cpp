@@ -31,6 +31,7 @@ struct flyball_session {
       : session(std::move(options), std::move(gpu)) {}
 
   flyball::Session session;
+  std::vector<flyball_computation> order;  // in use
 };
 
 struct flyball_footprint {
@@ -97,6 +98,8 @@ void each_option(const Visit& visit) {
                        std::pair{"schedule", &O::schedule},
                        std::pair{"planner", &O::planner},
                        std::pair{"executed_steps", &O::executed_steps},
+                       std::pair{"executes_order", &O::executes_order},
+                       std::pair{"order", &O::order},
                        std::pair{"transfers_occupy_both", &O::transfers_occupy_both},
                        std::pair{"blocking_w", &O::blocking_w},
                        std::pair{"noise", &O::noise},
@@ -127,7 +130,7 @@ SessionOptions options_of(const flyball_session_options& from) {
     if constexpr (std::is_pointer_v<decltype(value)>) set = value != nullptr;
     if (set) given[name] = value;
   });
-  for (const char* name : {"profile", "executed_steps", "transfers_occupy_both"}) {
+  for (const char* name : {"profile", "executed_steps", "executes_order", "transfers_occupy_both"}) {
     given[name] = given[name].get<int>() != 0;
   }
   if (from.memory_limit != nullptr && from.stages > 0 && from.stages <= kMostStages) {
@@ -188,6 +191,7 @@ flyball_session_state state_of(const SessionState& from) {
   state.clock_age_p99_s = to_seconds(from.clocks.ages.percentile(0.99)).value();
   state.reconfiguring = from.reconfiguring ? 1 : 0;
   state.straggler_w = from.straggler_power.value();
+  state.order = from.order;
   return state;
 }
 
@@ -334,6 +338,29 @@ int flyball_end(flyball_session* session, const char* type) {
 int flyball_step_end(flyball_session* session) {
   if (session == nullptr) return FLYBALL_OK;
   return guarded([&] { session->session.step_end(); });
+}
+
+int64_t flyball_order_held(flyball_session* session) {
+  int64_t order = 0;
+  if (session != nullptr) guarded([&] { order = session->session.order_held(); });
+  return order;
+}
+
+int flyball_use_order(flyball_session* session, int64_t order) {
+  if (session == nullptr) return FLYBALL_OK;
+  return guarded([&] {
+    session->session.use_order(order);
+    session->order.clear();
+    for (const flyball::ScheduledComputation& one : session->session.order_in_use()) {
+      session->order.push_back({one.instruction.c_str(), one.microbatch, one.chunk, one.clock_mhz});
+    }
+  });
+}
+
+size_t flyball_order_in_use(flyball_session* session, const flyball_computation** computations) {
+  const bool none = session == nullptr || session->order.empty();
+  if (computations != nullptr) *computations = none ? nullptr : session->order.data();
+  return none ? 0 : session->order.size();
 }
 
 int flyball_set_straggler(flyball_session* session, int id, double delay_s, double degree) {

@@ -96,4 +96,8 @@ void PlanServer::send(const std::string& job, const StepReport& report) {
   ask("POST", fmt::format("/v1/jobs/{}/steps", percent_encode(job)), to_json(report).dump());
 }
 
+void PlanServer::send(const std::string& job, const OrderReport& report) {
+  ask("POST", fmt::format("/v1/jobs/{}/orders", percent_encode(job)), to_json(report).dump());
+}
+
 }  // namespace flyball

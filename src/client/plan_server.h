@@ -48,6 +48,8 @@ class PlanServer {
   StragglerTaken set_straggler(const std::string& job, const StragglerNotice& notice);
   // Reports a step that was run by a schedule with report_steps.
   void send(const std::string& job, const StepReport& report);
+  // Reports a step that was run in another order than its schedule's.
+  void send(const std::string& job, const OrderReport& report);
 
   void interrupt();  // soon ends the call that is under way; may be called from any thread
 

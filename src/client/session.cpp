@@ -14,6 +14,7 @@
 #include "base/contain.h"
 #include "base/error.h"
 #include "base/monotonic_time.h"
+#include "client/session_schedule.h"
 
 namespace flyball {
 namespace {
@@ -33,13 +34,6 @@ std::string type_name(const ScheduledComputation& computation) {
 }
 
 }  // namespace
-
-// What to set, computation by computation.
-struct Session::Schedule {
-  RankSchedule plan;
-  std::array<std::vector<std::uint32_t>, kMostInstructionTypes> clocks_mhz;  // per type, in the stage's order
-  std::vector<std::uint16_t> types;                                          // of the computations, in that order
-};
 
 StragglerNotice straggler_notice(int id, Seconds delay, double degree) {
   if (!(delay >= Seconds(0)) || !(degree >= 1.0)) {
@@ -104,15 +98,23 @@ void Session::adopt_schedule() {
   // The lock is held for moments only. If it is taken just now, the next step adopts the schedule.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
-  if (schedule_ != newest_) {
+  // Ranks that have agreed on an order run it by its newest clocks, even if a schedule in another one has come
+  // meanwhile.
+  const auto fits = [this](const auto& schedule) { return schedule && schedule->plan.order == order_in_use_; };
+  if (!in_order_ || !newest_ || fits(newest_)) {
     schedule_ = newest_;
-    state_.schedule_version = schedule_->plan.version;
-    state_.schedule_point = schedule_->plan.point;
-    state_.planned_time = schedule_->plan.iteration_time;
-    state_.planned_energy = schedule_->plan.iteration_energy;
-    state_.straggler_power = schedule_->plan.straggler_power;
-    state_.reconfiguring = schedule_->plan.report_steps;
+  } else if (!fits(schedule_)) {
+    schedule_ = in_order_;
   }
+  const RankSchedule none;
+  const RankSchedule& plan = by_plan() ? schedule_->plan : none;
+  state_.schedule_version = plan.version;
+  state_.schedule_point = plan.point;
+  state_.planned_time = plan.iteration_time;
+  state_.planned_energy = plan.iteration_energy;
+  state_.straggler_power = plan.straggler_power;
+  state_.reconfiguring = plan.report_steps;
+  state_.order = order_in_use_;
   profiler_in_use_ = profiler_;
   probe_in_use_ = probe_;
 }
@@ -121,7 +123,8 @@ void Session::step_begin() {
   if (in_step_) throw UsageError("step_begin: the step before has not ended; call step_end first");
   in_step_ = true;
   adopt_schedule();
-  if (schedule_) {
+  const bool had_clocks = std::exchange(sets_clocks_, by_plan());
+  if (sets_clocks_) {
     for (std::size_t type = 0; type < types_.count(); ++type) {
       const std::vector<std::uint32_t>& clocks = schedule_->clocks_mhz[type];
       upcoming_[type] = {clocks.data(), clocks.data() + clocks.size()};
@@ -134,12 +137,13 @@ void Session::step_begin() {
   sweep_clock_ = profiler_in_use_ && !probe_clock_ ? profiler_in_use_->step_begin() : std::nullopt;
   if (controller_ && sweep_clock_) controller_->set(*sweep_clock_);
   // Nobody asked for the clock that the sweep set last; a schedule sets its own.
-  if (controller_ && swept && !sweeps()) controller_->release();
+  const bool not_asked_for = swept || (had_clocks && !sets_clocks_);
+  if (controller_ && not_asked_for && !sweeps()) controller_->release();
   step_.begin = monotonic_now();
 }
 
 void Session::set_speed(std::string_view type) {
-  if (sweeps() || !schedule_ || !controller_) return;
+  if (sweeps() || !sets_clocks_ || !controller_) return;
   const auto number = types_.find(type);
   if (!number) return;  // the schedule has no such computation
   Upcoming& upcoming = upcoming_[*number];
@@ -150,7 +154,7 @@ void Session::set_speed(std::string_view type) {
 }
 
 void Session::set_next_speed() {
-  if (schedule_ && position_ < schedule_->types.size()) set_speed(types_.name(schedule_->types[position_]));
+  if (sets_clocks_ && position_ < schedule_->types.size()) set_speed(types_.name(schedule_->types[position_]));
 }
 
 void Session::begin(std::string_view type) {
@@ -180,6 +184,7 @@ void Session::step_end() {
   ++step_count_;
   bool news = false;
   std::optional<StepReport> executed;
+  std::optional<OrderReport> other;
   if (sweeps()) {
     step_.in_effect = controller_->held_since(probe_clock_ ? *probe_clock_ : *sweep_clock_);
     const std::size_t usual = step_.spans.size();
@@ -189,6 +194,7 @@ void Session::step_end() {
     news = true;
   } else {
     executed = executed_step();
+    if (has_server()) other = other_order();
   }
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -200,17 +206,21 @@ void Session::step_end() {
         steps_.push_back(std::move(*executed));
         news = true;
       }
+      if (other) {
+        other_order_ = std::move(other);
+        news = true;
+      }
     }
   }
   if (news) changed_.notify_all();
 }
 
-bool Session::measures_step() const { return sweeps() || (schedule_ && schedule_->plan.report_steps); }
+bool Session::measures_step() const { return sweeps() || (sets_clocks_ && schedule_->plan.report_steps); }
 
 // The step that has just ended, where the server wants it and it ran just what the schedule says. The times are those
 // of this machine's clock; other ranks' may be set differently.
 std::optional<StepReport> Session::executed_step() const {
-  if (!schedule_ || !schedule_->plan.report_steps) return std::nullopt;
+  if (!sets_clocks_ || !schedule_->plan.report_steps || !ran_as_planned()) return std::nullopt;
   StepReport report;
   report.rank = options_.rank.rank;
   report.version = schedule_->plan.version;
@@ -219,12 +229,9 @@ std::optional<StepReport> Session::executed_step() const {
   report.end.reserve(schedule_->types.size());
   for (const InstructionSpan& span : step_.spans) {
     if (schedule_->clocks_mhz[span.type].empty()) continue;  // an operation of constant time
-    const std::size_t next = report.begin.size();
-    if (next == schedule_->types.size() || schedule_->types[next] != span.type) return std::nullopt;
     report.begin.push_back(to_seconds(span.begin - step_.begin) * options_.time_scale);
     report.end.push_back(to_seconds(span.end - step_.begin) * options_.time_scale);
   }
-  if (report.begin.size() < schedule_->types.size()) return std::nullopt;
   return report;
 }
 
@@ -397,6 +404,16 @@ bool Session::talk() {
     send_or_drop([&] { (void)server.set_straggler(options_.job.id, straggler); });
     lock.lock();
     stragglers_.pop_front();
+    return true;
+  }
+  if (other_order_) {
+    const OrderReport order = *std::exchange(other_order_, std::nullopt);
+    const bool first = std::exchange(told_of_order_, order.version) != order.version;
+    lock.unlock();
+    if (first) {
+      notice("this rank does not run its computations in the order of its schedule; the planning server is told");
+    }
+    send_or_drop([&] { server.send(options_.job.id, order); });
     return true;
   }
   if (!steps_.empty()) {

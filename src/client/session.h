@@ -64,6 +64,7 @@ struct SessionState {
   Seconds planned_time;               // of an iteration, as the schedule in force promises
   Joules planned_energy;              // of one pipeline, without waiting for others
   Watts straggler_power;              // of one pipeline that waits for others after its iteration, likewise planned
+  std::int64_t order = 0;             // in which the step runs (RankSchedule::order); 0: the schedule's own
   bool reconfiguring = false;         // whether the server asks for reports of every step (envpipe)
   std::uint64_t steps = 0;
   Seconds last_step;    // in the GPU's time
@@ -98,6 +99,16 @@ class Session {
   void begin(std::string_view type);
   void end(std::string_view type);
   void step_end();
+
+  // For engines that run their computations in the order that they are given (JobRequest::executes_order), from the
+  // training thread, between steps. Stages that run different orders lock up. Before each step the engine compares what
+  // order_held() returns over all ranks of a pipeline. Where all are equal, every rank passes that to use_order() and
+  // runs order_in_use(), and 0 otherwise, for the schedule's own order. None waits.
+  [[nodiscard]] std::int64_t order_held();  // of the newest schedule; 0: the schedule's own, or there is none
+  // Throws UsageError for what order_held() has not returned last, unless it is 0.
+  void use_order(std::int64_t order);
+  // Returns what the stage is to run, until the next use_order(); empty for the schedule's own order.
+  [[nodiscard]] const std::vector<ScheduledComputation>& order_in_use() const;
 
   // Whether begin and end must be called when the GPU begins and ends a computation, rather than when its work is
   // queued. This is so during the sweep, and when the server asks for reports of steps. For the training thread,
@@ -138,6 +149,9 @@ class Session {
   void adopt_schedule();
   [[nodiscard]] bool sweeps() const { return sweep_clock_ || probe_clock_; }  // whether this step belongs to a sweep
   [[nodiscard]] std::optional<StepReport> executed_step() const;
+  [[nodiscard]] bool by_plan() const;  // whether the schedule's clocks are for what this step runs
+  [[nodiscard]] bool ran_as_planned() const;
+  [[nodiscard]] std::optional<OrderReport> other_order();
   void notice(const std::string& words);
 
   // The reporter's thread: evaluates the sweep and reports to the server.
@@ -165,6 +179,19 @@ class Session {
 
   // The training thread's own.
   std::shared_ptr<const Schedule> schedule_;
+  std::shared_ptr<const Schedule> held_;      // as order_held() found it
+  std::shared_ptr<const Schedule> in_order_;  // as it was agreed on; null: the schedule's own order
+  std::int64_t order_in_use_ = 0;
+  bool asks_for_order_ = false;
+  bool sets_clocks_ = false;  // by_plan() in this step
+  // Steps in a row that were not run as scheduled.
+  struct OddSteps {
+    std::int64_t version = 0;  // of the schedule
+    std::int64_t steps = 0;
+    std::int64_t report_at = 3;  // fewer may have been cut short
+    Nanoseconds since = 0;
+  };
+  OddSteps odd_;
   struct Upcoming {
     const std::uint32_t* next = nullptr;
     const std::uint32_t* end = nullptr;
@@ -196,8 +223,10 @@ class Session {
   bool acknowledged_own_ = false;
   bool finish_due_ = false;  // the server is to be told that profiling is over
   std::deque<StragglerNotice> stragglers_;
-  std::deque<StepReport> steps_;    // reports that the server asks for; the oldest are dropped where it cannot keep up
-  std::int64_t heard_version_ = 0;  // the last schedule that came
+  std::deque<StepReport> steps_;  // reports that the server asks for; the oldest are dropped where it cannot keep up
+  std::optional<OrderReport> other_order_;  // to be reported
+  std::int64_t told_of_order_ = 0;          // the version of the schedule of which the user was told so
+  std::int64_t heard_version_ = 0;          // the last schedule that came
   SessionState state_;
   double waiting_sum_ = 0.0;
   double waiting_weight_ = 0.0;

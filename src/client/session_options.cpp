@@ -57,6 +57,8 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
       .field("schedule", &R::job, &Job::schedule, as_in<Job>("schedule"))
       .field("planner", &R::job, &Job::planner, as_in<Job>("planner"))
       .field("executed_steps", &R::executed_steps, as_in<Job>("executed_steps").text)
+      .field("executes_order", &R::job, &Job::executes_order, as_in<Job>("executes_order"))
+      .field("order", &R::job, &Job::order, as_in<Job>("order"))
       .field("transfers_occupy_both", &R::job, &Job::transfers_occupy_both, as_in<Job>("transfers_occupy_both"))
       .field("blocking_w", &R::job, &Job::blocking_power,
              "Blocking power: what a GPU draws while it waits for others. 0: as the sweep measures it, or 75 W if "

@@ -40,6 +40,7 @@ OperationProfile sweep(const Subject& subject, const SynthRequest& request, int 
   OperationProfile operation;
   operation.stage = stage;
   operation.instruction = instruction;
+  const double power_scale = subject.workload.power_scale.value_or(1.0);
   RiseCount count;
   const Seconds shortest = subject.gpu.run(activity, time_at_maximum, subject.gpu.maximum).time;
   for (const Megahertz clock : subject.gpu.clocks()) {
@@ -48,7 +49,8 @@ OperationProfile sweep(const Subject& subject, const SynthRequest& request, int 
     const std::string key =
         fmt::format("{}/{}/{}/{}/{:.0f}/", subject.gpu.name, subject.workload.name, stage, instruction, clock.value());
     option.time = option.time * (1.0 + request.noise_relative * standard_noise(request.seed, key + "time"));
-    option.energy = option.energy * (1.0 + request.noise_relative * standard_noise(request.seed, key + "energy"));
+    option.energy =
+        power_scale * option.energy * (1.0 + request.noise_relative * standard_noise(request.seed, key + "energy"));
     operation.options.push_back(option);
     // Where a power limit holds the clock, energies differ by their noise alone.
     if (!held && count.add(option.energy) == kRisesToStop) break;
@@ -73,18 +75,23 @@ std::vector<std::string> describe(const Subject& subject, const SynthRequest& re
       workload.fitted
           ? "Shares and powers were set by hand for this workload on this GPU (there, \"What was set by hand\")."
           : "No energy published for this workload on this GPU went into it.");
+  if (workload.power_scale) {
+    lines.emplace_back(
+        "An iteration at maximum clocks takes the time and the energy of a measured one, to which both were");
+    lines.emplace_back("fitted (there, \"Fitted to measured iterations\").");
+  }
   if (workload.microbatches > 0) {
     lines.push_back(
         fmt::format("Published run: {} microbatches of {} samples.", workload.microbatches, workload.microbatch_size));
   }
   lines.push_back(fmt::format("Blocking power: {:.0f} W.", gpu.blocking.value()));
   std::string limited;
-  if (gpu.power_limit) {
+  if (request.power_limit) {
+    const double watts = request.power_limit->value();
     lines.push_back(
-        fmt::format("Power limit: {:g} W; above the clock at which an operation draws as much, a higher one",
-                    gpu.power_limit->value()));
+        fmt::format("Power limit: {:g} W; above the clock at which an operation draws as much, a higher one", watts));
     lines.emplace_back("changes nothing.");
-    limited = fmt::format(" --power-limit {:g}", gpu.power_limit->value());
+    limited = fmt::format(" --power-limit {:g}", watts);
   }
   lines.push_back(
       fmt::format("Made by: flyball profile synth --gpu {} --workload {} --stages {} --noise {} --seed {}{}", gpu.name,
@@ -97,14 +104,18 @@ std::vector<std::string> describe(const Subject& subject, const SynthRequest& re
 
 SynthProfile synthesize_profile(const SynthRequest& request) {
   GpuModel gpu = load_gpu_model(request.gpu);
-  gpu.power_limit = request.power_limit;
-  if (gpu.power_limit && !(*gpu.power_limit > gpu.busy)) {
-    throw UsageError(
-        fmt::format("a power limit of {:g} W: {} draws {:g} W while it computes, whatever the clock; choose "
-                    "a higher limit (its own is {:g} W)",
-                    gpu.power_limit->value(), gpu.name, gpu.busy.value(), gpu.limit.value()));
-  }
   WorkloadModel workload = load_workload_model(request.workload, gpu);
+  if (request.power_limit) {
+    // The scale of all powers comes after the GPU's model.
+    const double scale = workload.power_scale.value_or(1.0);
+    gpu.power_limit = *request.power_limit / scale;
+    if (!(*gpu.power_limit > gpu.busy)) {
+      throw UsageError(fmt::format(
+          "a power limit of {:g} W: {} draws {:.4g} W while it computes, whatever the clock; choose a higher "
+          "limit (its own is {:g} W)",
+          request.power_limit->value(), gpu.name, scale * gpu.busy.value(), gpu.limit.value()));
+    }
+  }
   const Subject subject{std::move(gpu), std::move(workload)};
   const std::vector<Layer>& layers = subject.workload.layers;
   if (request.stages < 1 || static_cast<std::size_t>(request.stages) > layers.size()) {

@@ -17,20 +17,17 @@ constexpr std::size_t kMostSteps = 16;  // that wait for a stage; beyond that th
 }  // namespace
 
 std::optional<std::vector<std::vector<MeasuredTimes>>> ExecutedSteps::add(Job& job, const StepReport& report) {
-  const JobRank* rank = job.find_rank(report.rank);
-  if (rank == nullptr || !rank->durable) {
-    throw HttpError(409, fmt::format("rank {} of job {} has not registered; register it first", report.rank, job.id()));
-  }
+  const RankRequest& rank = job.registered_rank(report.rank).request;
   const bool wanted = job.current() && job.current()->plan->wants_steps() && job.current()->plan == job.plan() &&
                       report.version == job.current()->version;
   if (!wanted) return std::nullopt;
-  const auto stage = static_cast<std::size_t>(rank->request.pp_rank);
-  const std::size_t expected = job.current()->plan->computations_of_stage(rank->request.pp_rank);
+  const auto stage = static_cast<std::size_t>(rank.pp_rank);
+  const std::size_t expected = job.current()->plan->computations_of_stage(rank.pp_rank);
   if (report.begin.size() != expected) {
     throw HttpError(400, fmt::format("begin_s has {} entries, but stage {} runs {} computations", report.begin.size(),
                                      stage, expected));
   }
-  if (rank->request.dp_rank != 0 || rank->request.tp_rank != 0) return std::nullopt;
+  if (rank.dp_rank != 0 || rank.tp_rank != 0) return std::nullopt;
   if (std::exchange(version_, report.version) != report.version) steps_.clear();
   auto& stages = steps_[report.step];
   stages.resize(static_cast<std::size_t>(job.request().stages));

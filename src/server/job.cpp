@@ -35,11 +35,12 @@ std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const Job
   const JobPlan::Schedule schedule = plan.schedule(run);
   const auto texts = std::make_shared<Deployment::Texts>();
   for (const auto& computations : schedule.stages) {
-    texts->tails.push_back(fmt::format(
-        R"("stage":{},"point":{},"iteration_time_s":{},"iteration_energy_j":{},"straggler_power_w":{},)"
-        R"("allowed_time_s":{},"report_steps":{},"computations":{}}})",
-        texts->tails.size(), run.point, schedule.time.value(), schedule.energy.value(),
-        schedule.straggler_power.value(), run.allowed.value(), plan.wants_steps(), computations_text(computations)));
+    texts->tails.push_back(
+        fmt::format(R"("stage":{},"point":{},"iteration_time_s":{},"iteration_energy_j":{},"straggler_power_w":{},)"
+                    R"("allowed_time_s":{},"report_steps":{},"order":{},"computations":{}}})",
+                    texts->tails.size(), run.point, schedule.time.value(), schedule.energy.value(),
+                    schedule.straggler_power.value(), run.allowed.value(), plan.wants_steps(), plan.order(),
+                    computations_text(computations)));
     if (kind == JobKind::kZeus) texts->zeus_tails.push_back(zeus_tail(computations));
   }
   return texts;
@@ -72,6 +73,12 @@ std::pair<int, std::pair<int, int>> place_of(const RankRequest& rank) {
 JobRank* Job::find_rank(int rank) {
   const auto found = ranks_.find(rank);
   return found == ranks_.end() ? nullptr : &found->second;
+}
+
+const JobRank& Job::registered_rank(int rank) const {
+  const auto found = ranks_.find(rank);
+  if (found != ranks_.end() && found->second.durable) return found->second;
+  throw HttpError(409, fmt::format("rank {} of job {} has not registered; register it first", rank, id()));
 }
 
 void Job::check_rank(const RankRequest& rank) const {
@@ -439,7 +446,7 @@ JobStatus Job::status(double now) const {
   status.job = id();
   status.name = request().name;
   status.state = state();
-  status.planner = request().planner;
+  status.planner = planner_of(request());
   status.schedule = request().schedule;
   status.stages = request().stages;
   status.microbatches = request().microbatches;
@@ -453,8 +460,9 @@ JobStatus Job::status(double now) const {
   status.version = current_ ? current_->version : 0;
   status.frontier_version = current_ ? current_->frontier_version : 0;
   if (current_) status.plan_status = current_->plan->status();
-  const char* between = left_out_.empty() || warnings_.empty() ? "" : "; ";
-  status.trouble = failure_.empty() ? left_out_ + between + warnings_ : failure_;
+  std::vector<std::string> troubles = {left_out_, order_trouble(request(), stored_.order_seen), warnings_};
+  std::erase(troubles, "");
+  status.trouble = failure_.empty() ? fmt::format("{}", fmt::join(troubles, "; ")) : failure_;
   status.stragglers = straggler_states(now);
   return status;
 }

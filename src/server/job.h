@@ -87,10 +87,13 @@ class Job {
   [[nodiscard]] bool durable() const { return durable_; }
   void set_durable() { durable_ = true; }
   void set_given_plan(std::uint64_t identity) { stored_.given_plan = identity; }
+  void set_order_seen(OrderSeen seen) { stored_.order_seen = seen; }
 
   // --- Ranks ---
   [[nodiscard]] const std::map<int, JobRank>& ranks() const { return ranks_; }
   [[nodiscard]] JobRank* find_rank(int rank);
+  // Returns the rank. Throws HttpError 409 where it has not registered.
+  [[nodiscard]] const JobRank& registered_rank(int rank) const;
   // Throws HttpError: 400 where the rank does not fit the job's shape, 409 where its number or its place belongs to
   // another.
   void check_rank(const RankRequest& request) const;

@@ -27,6 +27,7 @@ constexpr Seconds kPollSweep{0.1};  // a timer for each of thousands of polls wo
 // The part in which two registrations of one job must agree.
 std::string agreed_part(JobRequest request) {
   request.token.clear();
+  request.planner = planner_of(request);
   return to_json(request).dump();
 }
 

@@ -110,6 +110,11 @@ class JobBook {
   // schedules are: a restart goes on from the version in force.
   void take_step(const std::string& id, const StepReport& report);
 
+  // Takes the report of an iteration that a rank has not run in the order of its schedule. If it belongs to the
+  // schedules in force and tells something new, the job is planned anew without that order, or without waiting for
+  // steps (OrderSeen), and says so as its trouble, until its ranks have measured again.
+  void take_order(const std::string& id, const OrderReport& report);
+
   // Answers with a schedule of a version above `after_version` as soon as there is one, or with 204 after `wait`
   // (within a tenth of a second).
   void wait_for_schedule(const std::string& id, int rank, std::int64_t after_version, Seconds wait, const Reply& reply);
@@ -178,8 +183,10 @@ class JobBook {
   // the job's patience has passed without any report.
   void watch_measuring(const EntryPointer& entry, Seconds wait);
   void tell_trouble(Entry& entry, const std::string& words);
+  void announce_trouble(Entry& entry, const std::string& words);
   // Starts planning, from `adjusted` where that fits (JobPlan::make).
   void start_planning(const EntryPointer& entry, std::optional<AdjustedPlan> adjusted = std::nullopt);
+  void set_order_seen(Entry& entry, OrderSeen seen);
   void stop_planning(Entry& entry);
   void planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> plan, const std::exception_ptr& error);
   void deploy(const EntryPointer& entry, bool new_frontier);

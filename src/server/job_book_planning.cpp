@@ -92,6 +92,11 @@ void JobBook::watch_measuring(const EntryPointer& entry, Seconds wait) {
 void JobBook::tell_trouble(Entry& entry, const std::string& words) {
   ++counts_.stages_missed;
   entry.job.set_left_out(words);
+  announce_trouble(entry, words);
+}
+
+// To the administrator and to those who watch the job.
+void JobBook::announce_trouble(Entry& entry, const std::string& words) {
   tell(fmt::format("job {}: {}", entry.job.id(), words));
   emit(entry, "trouble", to_json(JobTrouble{entry.job.id(), words}));
   emit_state(entry);
@@ -103,6 +108,8 @@ void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPl
     // Nobody waits for this write; if it fails, a restarted server takes the sweeps up.
     if (auto taken = job.take_up_sweeps(); !taken.empty()) {
       store_.submit(StoredSweeps{job.stored().job, std::move(taken)}, [](const std::exception_ptr&) {});
+      // Ranks that measure anew may be those of a new training, with another engine.
+      if (job.stored().order_seen != OrderSeen::kAsTold) set_order_seen(*entry, OrderSeen::kAsTold);
     }
   }
   job.set_failure({});
@@ -128,6 +135,7 @@ void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPl
   const std::weak_ptr<Entry> weak = entry;
   PlanningQueue::Order order{job.id(), job.request(), std::move(ranks), {}, {}, std::move(adjusted), std::move(fixed)};
   if (job.stored().kind == JobKind::kZeus) order.asked = ClocksAsked::kAtBegin;
+  order.seen = job.stored().order_seen;
   order.progress = [this, weak](double share) {
     const EntryPointer alive = weak.lock();
     if (!alive) return;
@@ -223,6 +231,28 @@ Store::Entry JobBook::numbered(const EntryPointer& entry, Deployment next, std::
               if (const EntryPointer alive = weak.lock()) deploy(alive, new_frontier);
             });
           }};
+}
+
+// Nobody waits for this write; if it fails, a restarted server is told again.
+void JobBook::set_order_seen(Entry& entry, OrderSeen seen) {
+  entry.job.set_order_seen(seen);
+  store_.submit(StoredOrderSeen{entry.job.stored().job, seen}, [](const std::exception_ptr&) {});
+}
+
+void JobBook::take_order(const std::string& id, const OrderReport& report) {
+  const EntryPointer entry = heard(id);
+  Job& job = entry->job;
+  const int stage = job.registered_rank(report.rank).request.pp_rank;
+  const auto& current = job.current();
+  // Ranks report again from time to time, so that what is passed over here is not lost.
+  if (!current || current->version != report.version || entry->versions_in_flight > 0 || entry->task) return;
+  const std::int64_t planned = current->plan->order();
+  const OrderSeen seen = order_seen_in(job.request(), stage, planned, report.instructions);
+  if (seen <= job.stored().order_seen) return;
+  set_order_seen(*entry, seen);
+  announce_trouble(*entry,
+                   fmt::format("{} (rank {}, stage {})", order_trouble(job.request(), seen), report.rank, stage));
+  if (planned != 0 || current->plan->wants_steps()) start_planning(entry);
 }
 
 void JobBook::take_step(const std::string& id, const StepReport& report) {

@@ -58,8 +58,22 @@ LatencyRange latency_of(const JobRequest& request, const Profile& profile) {
   return measured_latency(profile).value_or(kUsualLatency);
 }
 
-std::uint64_t fingerprint_of(const std::vector<RankMeasurements>& ranks, const std::vector<FixedStage>& fixed) {
+// The planner of this name. `executed`: its plans are adjusted by executed steps later.
+std::unique_ptr<Planner> planner_for(const std::string& name, bool executed, bool may_reorder) {
+  if (const auto policy = value_named<EnvPipePolicy>(name)) {
+    EnvPipeOptions options;
+    options.policy = executed ? EnvPipePolicy::kNoReconfigure : *policy;
+    options.reschedule = may_reorder;
+    return make_envpipe(std::move(options));
+  }
+  return make_planner(name == kFreeOrderPlanner && !may_reorder ? kMainPlanner : name);
+}
+
+std::uint64_t fingerprint_of(const std::vector<RankMeasurements>& ranks, const std::vector<FixedStage>& fixed,
+                             bool may_reorder) {
   Fingerprint fingerprint;
+  // Plans of another order do not fit. Earlier versions had only these.
+  if (!may_reorder) fingerprint.add("in the schedule's order");
   const auto add = [&](const std::string& whose, const MeasurementSum& sum) {
     fingerprint.add(fmt::format("{} {} {} {} {} {}", whose, sum.instruction, sum.clock.value(), sum.samples,
                                 sum.time.value(), sum.energy.value()));
@@ -79,12 +93,17 @@ std::int64_t operations_of(const JobRequest& request) {
   return std::int64_t{3} * request.stages * request.microbatches * request.chunks;
 }
 
+std::string planner_of(const JobRequest& request) {
+  if (!request.planner.empty()) return request.planner;
+  const bool asked = request.order == JobOrder::kFree || !request.memory_limit.empty();
+  return asked && may_reorder(request, OrderSeen::kAsTold) ? kFreeOrderPlanner : kMainPlanner;
+}
+
 // Perseus' frontier of 16,384 computations takes 17 s, of 1,024 a third of a second (docs/performance.md). The joint
 // planner makes up to two of these and searches for an order; the others take a fraction of that.
 Seconds expected_planning_time(const JobRequest& request) {
-  const double per_operation = request.planner == kFreeOrderPlanner ? 2.1e-3
-                               : request.planner == kMainPlanner    ? 0.7e-3
-                                                                    : 0.7e-4;
+  const std::string planner = planner_of(request);
+  const double per_operation = planner == kFreeOrderPlanner ? 2.1e-3 : planner == kMainPlanner ? 0.7e-3 : 0.7e-4;
   return Seconds(per_operation * static_cast<double>(operations_of(request)));
 }
 
@@ -99,7 +118,7 @@ PipelineSpec pipeline_of(const JobRequest& request) {
   spec.transfers_occupy_both = request.transfers_occupy_both;
   spec.data_parallel = request.data_parallel;
   spec.tensor_parallel = request.tensor_parallel;
-  (void)make_planner(request.planner);
+  (void)make_planner(planner_of(request));
   const std::int64_t operations = operations_of(request);
   if (operations > kMostServerOperations) {
     throw UsageError(
@@ -135,7 +154,8 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
                                              const std::vector<RankMeasurements>& ranks, const Progress& progress,
                                              const std::optional<AdjustedPlan>& adjusted,
                                              const std::vector<FixedStage>& fixed,
-                                             const std::function<bool()>& out_of_time, ClocksAsked asked) {
+                                             const std::function<bool()>& out_of_time, ClocksAsked asked,
+                                             OrderSeen seen) {
   bool cancelled = false;
   bool over = false;
   const auto watched = [&](double share) {
@@ -146,30 +166,35 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   const auto basis = std::make_shared<Basis>(job, request, ranks, fixed);
   const std::shared_ptr<JobPlan> plan(new JobPlan);
   plan->basis_ = basis;
-  plan->planner_ = request.planner;
+  plan->planner_ = planner_of(request);
+  plan->order_warning_ = kept_order_warning(request);
   plan->asked_ = asked;
   const LatencyRange latency = latency_of(request, basis->profile);
   plan->switch_latency_ = to_nanoseconds(latency.longest);
   plan->switch_spread_ = to_nanoseconds(latency.longest - latency.shortest);
   plan->min_dwell_ = to_nanoseconds(request.min_dwell);
-  const std::optional<EnvPipePolicy> policy = request.executed_steps ? executed_policy(request.planner) : std::nullopt;
-  const auto planner = policy ? make_envpipe(EnvPipePolicy::kNoReconfigure) : make_planner(request.planner);
+  const bool executed = request.executed_steps && seen != OrderSeen::kNotAsScheduled;
+  const std::optional<EnvPipePolicy> policy = executed ? executed_policy(plan->planner_) : std::nullopt;
+  const bool reorder = may_reorder(request, seen);
+  const auto planner = planner_for(plan->planner_, policy.has_value(), reorder);
   plan->result_ = planner->plan(basis->problem, watched);
   Frontier& frontier = plan->result_.frontier;
-  if (cancelled || (over && request.planner != kMainPlanner)) return nullptr;
-  if (over) {
-    plan->status_ = PlanStatus::kIncomplete;
-    if (!frontier.empty()) plan->reached_ = frontier.time(0);
-    close_cancelled_frontier(basis->problem, frontier);
-  }
-  if (frontier.empty()) throw Error(fmt::format("planner {} found no plan for this pipeline", request.planner));
+  const bool closable = planner->name() == kMainPlanner || planner->name() == kFreeOrderPlanner;
+  if (cancelled || (over && !closable)) return nullptr;
   basis->reordered = plan->result_.dag;
   basis->realised = basis->problem;
   basis->realised.dag = &plan->result_.dag_of(basis->problem);
   const ComputationDag& dag = *basis->realised.dag;
+  if (over) {
+    plan->status_ = PlanStatus::kIncomplete;
+    if (!frontier.empty()) plan->reached_ = frontier.time(0);
+    close_cancelled_frontier(basis->realised, frontier);
+  }
+  if (frontier.empty()) throw Error(fmt::format("planner {} found no plan for this pipeline", plan->planner_));
+  if (basis->reordered) plan->order_ = number_of_order(dag, basis->dag);
   if (policy) {
     plan->reconfiguration_.emplace(basis->realised, *policy, frontier.plan(0));
-    plan->measurements_ = fingerprint_of(ranks, fixed);
+    plan->measurements_ = fingerprint_of(ranks, fixed, reorder);
     // Executed steps show by themselves what clock changes cost.
     plan->switch_latency_ = plan->switch_spread_ = plan->min_dwell_ = 0;
   } else if (!over && frontier.bounds_are_open()) {
@@ -178,7 +203,7 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
     if (cancelled || over) return nullptr;
     set_lower_bounds(frontier, relaxed.bound);
   }
-  const PlanSummary summary = summarise(request.planner, basis->problem, dag, frontier, pace_of(request), nullptr);
+  const PlanSummary summary = summarise(plan->planner_, basis->problem, dag, frontier, pace_of(request), nullptr);
   plan->base_point_ = summary.selected_point;
   plan->limited_by_ = name_of(summary.limit);
   if (const MeasurementNoise noise(dag); noise.known()) {
@@ -202,7 +227,9 @@ JobPlan::JobPlan(const JobPlan& other)
       reconfiguration_(other.reconfiguration_),
       measurements_(other.measurements_),
       base_point_(other.base_point_),
+      order_(other.order_),
       planner_(other.planner_),
+      order_warning_(other.order_warning_),
       limited_by_(other.limited_by_),
       status_(other.status_),
       reached_(other.reached_),
@@ -363,6 +390,7 @@ JobPlan::Schedule JobPlan::schedule(const Run& run) const {
 
 std::vector<std::string> JobPlan::warnings() const {
   std::vector<std::string> all = blocking_warnings(basis_->spec, basis_->profile, basis_->dag);
+  if (!order_warning_.empty()) all.push_back(order_warning_);
   if (status_ == PlanStatus::kComplete) return all;
   const std::string there =
       reached_ ? fmt::format("has what is slower than {:.4g} s", reached_->value()) : "lacks all but";

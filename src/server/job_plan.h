@@ -21,6 +21,7 @@
 #include "plan/planner.h"
 #include "server/adjusted_plan.h"
 #include "server/measurements.h"
+#include "server/order_seen.h"
 #include "wire/job_messages.h"
 
 namespace flyball {
@@ -30,6 +31,10 @@ inline constexpr std::int64_t kMostServerOperations = 500'000;
 
 // Returns an upper bound of the number of operations in one iteration of one pipeline.
 [[nodiscard]] std::int64_t operations_of(const JobRequest& request);
+
+// Returns the name of the job's planner: the one that it asks for, or else joint where its ranks execute an order and
+// it has said `free` or what memory they have, or else Perseus.
+[[nodiscard]] std::string planner_of(const JobRequest& request);
 
 // Estimates roughly how long planning a job takes, to choose whose turn it is.
 [[nodiscard]] Seconds expected_planning_time(const JobRequest& request);
@@ -48,14 +53,13 @@ class JobPlan {
   // cancelled the planner, or where `out_of_time`, which is asked as often, ended one that had found nothing yet. When
   // Perseus is ended, its frontier is incomplete: it has the slow end, and rougher plans for T_min and the job's pace.
   // Where executed steps adjust the plan, it goes on from `adjusted` if that belongs to the same measurements. `fixed`
-  // lists the stages of which `ranks` has no rank, and `asked` says when the ranks ask for clocks.
-  [[nodiscard]] static std::shared_ptr<const JobPlan> make(const std::string& job, const JobRequest& request,
-                                                           const std::vector<RankMeasurements>& ranks,
-                                                           const Progress& progress,
-                                                           const std::optional<AdjustedPlan>& adjusted = std::nullopt,
-                                                           const std::vector<FixedStage>& fixed = {},
-                                                           const std::function<bool()>& out_of_time = {},
-                                                           ClocksAsked asked = ClocksAsked::kWhenFree);
+  // lists the stages of which `ranks` has no rank, `asked` says when the ranks ask for clocks, and `seen` which orders
+  // they are known not to run.
+  [[nodiscard]] static std::shared_ptr<const JobPlan> make(
+      const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks,
+      const Progress& progress, const std::optional<AdjustedPlan>& adjusted = std::nullopt,
+      const std::vector<FixedStage>& fixed = {}, const std::function<bool()>& out_of_time = {},
+      ClocksAsked asked = ClocksAsked::kWhenFree, OrderSeen seen = OrderSeen::kAsTold);
   JobPlan& operator=(const JobPlan&) = delete;
 
   [[nodiscard]] const Frontier& frontier() const { return result_.frontier; }
@@ -110,6 +114,9 @@ class JobPlan {
 
   [[nodiscard]] PlanStatus status() const { return status_; }
 
+  // Returns the number of the order of schedule()'s computations (RankSchedule::order).
+  [[nodiscard]] std::int64_t order() const { return order_; }
+
   // Returns sentences on what is odd about the measurements or the request, and on an incomplete plan.
   [[nodiscard]] std::vector<std::string> warnings() const;
 
@@ -154,7 +161,9 @@ class JobPlan {
   std::optional<Reconfiguration> reconfiguration_;  // empty, too, where an earlier server has finished it
   std::uint64_t measurements_ = 0;                  // fingerprint of the measurements, where a reconfiguration is
   std::size_t base_point_ = 0;
+  std::int64_t order_ = 0;
   std::string planner_;
+  std::string order_warning_;
   std::string limited_by_;
   PlanStatus status_ = PlanStatus::kComplete;
   std::optional<Seconds> reached_;  // time of the fastest point that the planner of an incomplete plan reached

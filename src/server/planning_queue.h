@@ -45,6 +45,7 @@ class PlanningQueue {
     std::optional<AdjustedPlan> adjusted = std::nullopt;  // as JobPlan::make() takes it, like the next
     std::vector<FixedStage> fixed = {};
     ClocksAsked asked = ClocksAsked::kWhenFree;
+    OrderSeen seen = OrderSeen::kAsTold;
   };
 
   struct Limits {

@@ -26,6 +26,7 @@
 
 #include "server/adjusted_plan.h"
 #include "server/measurements.h"
+#include "server/order_seen.h"
 #include "server/token.h"
 #include "wire/job_messages.h"
 
@@ -46,6 +47,7 @@ struct StoredJob {
   std::uint64_t given_plan = 0;   // identity of the plan file that it runs (given_plan.h); 0: none, or unknown
   double heard = 0.0;             // as in StoredHeard; 0: not known
   std::string party;              // who registered it (Access::party_of); empty: not known
+  OrderSeen order_seen = OrderSeen::kAsTold;
 };
 // When ranks of these jobs were last heard, in seconds since 1970.
 struct StoredHeard {
@@ -58,6 +60,10 @@ struct StoredHeard {
 struct StoredGivenPlan {
   std::int64_t job = 0;
   std::uint64_t given_plan = 0;
+};
+struct StoredOrderSeen {
+  std::int64_t job = 0;
+  OrderSeen seen = OrderSeen::kAsTold;
 };
 struct StoredRank {
   std::int64_t job = 0;
@@ -103,7 +109,7 @@ struct StoreBarrier {
 };
 
 using StoreWrite = std::variant<StoredJob, StoredRank, StoredReport, StoredProfiled, StoredSweeps, StoredNotice,
-                                StoredVersion, StoredHeard, StoredGivenPlan, DeletedJob, StoreBarrier>;
+                                StoredVersion, StoredHeard, StoredGivenPlan, StoredOrderSeen, DeletedJob, StoreBarrier>;
 
 // --- What is read back, once, at the start. ---
 

@@ -20,14 +20,15 @@ namespace {
 
 // Format 1 had no table adjusted. Formats 1 and 2 had one table of sums: a rank that was measuring continues, and what
 // there is also counts as its last sweep. Formats 1 to 3 did not know which plan file a job runs, nor when it was last
-// heard; formats 1 to 4 did not know who had registered it.
-constexpr std::int64_t kFormat = 5;
+// heard; formats 1 to 4 did not know who had registered it, formats 1 to 5 not which orders its ranks do not run.
+constexpr std::int64_t kFormat = 6;
 
 constexpr const char* kTables = R"(
 CREATE TABLE IF NOT EXISTS jobs(
   job INTEGER PRIMARY KEY, kind INTEGER NOT NULL, request TEXT NOT NULL, token BLOB NOT NULL,
   version INTEGER NOT NULL, frontier_version INTEGER NOT NULL, fingerprint INTEGER NOT NULL,
-  given_plan INTEGER NOT NULL DEFAULT 0, heard REAL NOT NULL DEFAULT 0, party TEXT NOT NULL DEFAULT '');
+  given_plan INTEGER NOT NULL DEFAULT 0, heard REAL NOT NULL DEFAULT 0, party TEXT NOT NULL DEFAULT '',
+  order_seen INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS ranks(
   job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE, rank INTEGER NOT NULL, body TEXT NOT NULL,
   last_sequence INTEGER NOT NULL, profiled INTEGER NOT NULL, PRIMARY KEY(job, rank)) WITHOUT ROWID;
@@ -60,6 +61,7 @@ constexpr NewColumn kNewColumns[] = {
     {"given_plan", "ALTER TABLE jobs ADD COLUMN given_plan INTEGER NOT NULL DEFAULT 0"},
     {"heard", "ALTER TABLE jobs ADD COLUMN heard REAL NOT NULL DEFAULT 0"},
     {"party", "ALTER TABLE jobs ADD COLUMN party TEXT NOT NULL DEFAULT ''"},
+    {"order_seen", "ALTER TABLE jobs ADD COLUMN order_seen INTEGER NOT NULL DEFAULT 0"},
 };
 
 // The key is "3" for rank 3, and "/name" for anything else.
@@ -274,6 +276,13 @@ void StoreTables::write(const StoredGivenPlan& stored) {
       .run();
 }
 
+void StoreTables::write(const StoredOrderSeen& stored) {
+  statement("UPDATE jobs SET order_seen=? WHERE job=?")
+      .bind(1, static_cast<std::int64_t>(stored.seen))
+      .bind(2, stored.job)
+      .run();
+}
+
 void StoreTables::write(const DeletedJob& deleted) {
   statement("DELETE FROM jobs WHERE job=?").bind(1, deleted.job).run();
 }
@@ -281,8 +290,8 @@ void StoreTables::write(const DeletedJob& deleted) {
 std::vector<LoadedJob> StoreTables::load() {
   std::vector<LoadedJob> jobs;
   Statement rows(database_,
-                 "SELECT job,kind,request,token,version,frontier_version,fingerprint,given_plan,heard,party FROM jobs "
-                 "ORDER BY job");
+                 "SELECT job,kind,request,token,version,frontier_version,fingerprint,given_plan,heard,party,"
+                 "order_seen FROM jobs ORDER BY job");
   while (rows.next()) {
     LoadedJob job;
     job.job.job = rows.integer(0);
@@ -340,6 +349,11 @@ void StoreTables::load_job(Statement& row, LoadedJob& loaded, RowPlace& place) {
   job.given_plan = std::bit_cast<std::uint64_t>(row.integer(7));
   job.heard = row.number(8);
   job.party = row.text(9);
+  const std::int64_t seen = row.integer(10);
+  if (seen < 0 || seen > static_cast<std::int64_t>(OrderSeen::kNotAsScheduled)) {
+    throw Error(fmt::format("column order_seen holds {}", seen));
+  }
+  job.order_seen = static_cast<OrderSeen>(seen);
 }
 
 void StoreTables::load_ranks(LoadedJob& job, RowPlace& place) {

@@ -151,7 +151,7 @@ JobRequest request_from_metadata(const std::string& metadata) {
     const std::string name = word.substr(0, equal);
     const std::string value = equal == std::string::npos ? "" : word.substr(equal + 1);
     word.clear();
-    if (name == "schedule" || name == "planner") fields[name] = value;
+    if (name == "schedule" || name == "planner" || name == "order") fields[name] = value;
     for (const char* known : {"microbatches", "chunks"}) {
       if (name != known) continue;
       const auto number = parse_integer(value);

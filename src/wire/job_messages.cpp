@@ -89,7 +89,10 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
              "The job's secret, such as 64 random hexadecimal digits. If it is missing, the server draws one.",
              {.left_out = true, .shortest = kShortestToken, .longest = kLongestId, .marks = "_-"})
       .field("name", &R::name, "A name of the job, for people; at most 256 bytes.", {.longest = kLongestName})
-      .field("planner", &R::planner, "The planner that makes the frontier.", {.known = "planners"})
+      .field("planner", &R::planner,
+             "The planner that makes the frontier. If it is missing: joint, if the ranks execute an order and a memory "
+             "limit is given, otherwise perseus.",
+             {.left_out = true, .known = "planners"})
       .field("schedule", &R::schedule, "The order in which stages run their instructions.", {.known = "schedules"})
       .field("stages", &R::stages, "Number of stages of a pipeline.",
              {.needed = true, .minimum = 1, .maximum = kMostStages})
@@ -136,6 +139,15 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
              "Whether planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the "
              "iterations that the ranks run and report, rather than from emulated ones.",
              {.left_out = true})
+      .field("executes_order", &R::executes_order,
+             "Whether the ranks can run their computations in an order that the planner chooses. They then run it in "
+             "those iterations for which all ranks of a pipeline hold it. If not, every planner keeps the schedule's "
+             "order.",
+             {.left_out = true})
+      .field("order", &R::order,
+             "Whether planners may choose another order than the schedule's. fixed: they keep it; free: they may "
+             "change it, if the ranks execute an order. If it is missing, planners that are named (joint, envpipe) "
+             "may, and so may the default one if a memory limit is given.")
       .field("transfers_occupy_both", &R::transfers_occupy_both,
              "Whether a transfer, which is measured as `p2p`, occupies the stage that sends as well as the one that "
              "receives. It then begins when both stages are ready for it.",
@@ -144,6 +156,10 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
         if (job.id == "." || job.id == "..") object.refuse("id", "is a folder's name", "choose another id");
         need_one_or_per_stage(object, "blocking_power_w", job.blocking_power.size(), job.stages);
         need_one_or_per_stage(object, "memory_limit", job.memory_limit.size(), job.stages);
+        if (job.order == JobOrder::kFree && !job.executes_order) {
+          object.refuse("order", "is free, but the ranks do not execute an order",
+                        "set executes_order if they do, or leave out order");
+        }
         if (job.transfers_occupy_both && job.chunks > 1) {
           object.refuse("transfers_occupy_both", "is true of a job with chunks",
                         "leave it out: with chunks all stages would wait for each other in a circle");
@@ -252,6 +268,18 @@ Record<StepReport> description_of(const StepReport* /*type*/) {
       });
 }
 
+Record<OrderReport> description_of(const OrderReport* /*type*/) {
+  using R = OrderReport;
+  return Record<R>::request("OrderReport")
+      .field("rank", &R::rank, "Number of the rank that ran the iteration.",
+             {.needed = true, .minimum = 0, .maximum = kLastRank})
+      .field("version", &R::version, "Version of the schedule that the rank had.", {.needed = true, .minimum = 1})
+      .field("instructions", &R::instructions,
+             "The computations that the rank ran, in their order, each by its instruction, such as forward or "
+             "backward.1.",
+             {.longest = 64, .marks = "._", .most = kMostStepTimes});
+}
+
 // --- Answers -----------------------------------------------------------------------------------------------------
 
 Record<JobRegistered> description_of(const JobRegistered* /*type*/) {
@@ -316,7 +344,7 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
              "planning: the server makes the plan; ready: there is a plan; failed: no plan could be made from the "
              "measurements.",
              {.needed = true})
-      .field("planner", &R::planner, "The planner, as registered.")
+      .field("planner", &R::planner, "The planner, as registered or by default.")
       .field("schedule", &R::schedule, "The schedule, as registered.")
       .field("stages", &R::stages, "Number of stages of a pipeline.", {.needed = true, .minimum = 0})
       .field("microbatches", &R::microbatches, "Number of microbatches of one pipeline in an iteration.",
@@ -334,7 +362,9 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
       .field("plan_status", &R::plan_status, kPlanStatus)
       .field("trouble", &R::trouble,
              "What is wrong, in words: why planning failed, which ranks were left out, which stages stay at their "
-             "highest clock, that no rank has finished measuring, or what is unusual; empty when all is well.")
+             "highest clock, that no rank has finished measuring, that the ranks run another order than planned, or "
+             "what is "
+             "unusual; empty when all is well.")
       .field("stragglers", &R::stragglers, "The job's stragglers, in force or announced.");
 }
 
@@ -358,9 +388,12 @@ Record<SchedulesReplaced> description_of(const SchedulesReplaced* /*type*/) {
 
 Record<JobTrouble> description_of(const JobTrouble* /*type*/) {
   using R = JobTrouble;
-  return Record<R>::answer("JobTrouble", kEvent, "Event `trouble`: the job's patience has ended.")
+  return Record<R>::answer(
+             "JobTrouble", kEvent,
+             "Event `trouble`: the job's patience has ended, or its ranks run another order than planned.")
       .field("job", &R::job, "The job's id.", {.needed = true})
-      .field("trouble", &R::trouble, "What the job has waited for in vain, in words.", {.needed = true});
+      .field("trouble", &R::trouble, "What the job has waited for in vain, or what its ranks run, in words.",
+             {.needed = true});
 }
 
 Record<JobDeleted> description_of(const JobDeleted* /*type*/) {
@@ -453,6 +486,10 @@ Record<RankSchedule> description_of(const RankSchedule* /*type*/) {
              "Time that an iteration may take: that of the straggler, if there is one.", {.needed = true})
       .field("report_steps", &R::report_steps,
              "Whether ranks are to report the iterations that they run by this schedule.")
+      .field("order", &R::order,
+             "Number of the order in which the computations stand. 0: that of the schedule, as registered. Any other "
+             "number is the same for all ranks and versions of one order; a rank runs this order in an iteration for "
+             "which all ranks of its pipeline hold it, and the schedule's order in all others.")
       .field("computations", &R::computations,
              "The computations in the stage's order, each as [instruction, microbatch, chunk, clock in MHz]. A clock "
              "of 0 leaves the GPU's clock as it is.");

@@ -31,13 +31,21 @@ inline constexpr std::size_t kShortestToken = 32;         // characters
 // number.
 inline constexpr std::int64_t kLastSequence = std::int64_t{1} << 62;
 
+// In which order a job's computations may be planned.
+enum class JobOrder {
+  kFixed,  // that of its schedule
+  kFree,   // another one, if that saves energy
+};
+template <>
+inline constexpr auto kNamesOf<JobOrder> = name_list("fixed", "free");
+
 // POST /v1/jobs. A request that is sent again with the same id, body and token changes nothing and gets the same
 // answer; a client that wants to survive a lost answer therefore chooses id and token itself.
 struct JobRequest {
-  std::string id;     // [A-Za-z0-9._+-], 1 to 128 characters; empty: the server chooses
-  std::string token;  // kShortestToken to 128 of [A-Za-z0-9_-]; empty: the server chooses
-  std::string name;   // for people
-  std::string planner = "perseus";
+  std::string id;       // [A-Za-z0-9._+-], 1 to 128 characters; empty: the server chooses
+  std::string token;    // kShortestToken to 128 of [A-Za-z0-9_-]; empty: the server chooses
+  std::string name;     // for people
+  std::string planner;  // empty: by the order, see planner_of() in server/job_plan.h
   std::string schedule = "1f1b";
   int stages = 1;
   int microbatches = 1;
@@ -53,6 +61,8 @@ struct JobRequest {
   Seconds min_dwell;                   // least time between two clock changes of one stage; 0: any
   std::optional<Seconds> target_time;  // an iteration may take this long even without a straggler
   bool executed_steps = false;         // planners learn from the ranks' StepReports
+  bool executes_order = false;         // the ranks run what their schedules say in that order (RankSchedule::order)
+  std::optional<JobOrder> order;       // none: free where executes_order and planner or memory limit ask for it
   bool transfers_occupy_both = false;  // a stage that sends waits for the transfer (PipelineSpec)
   Seconds patience{300.0};             // from the first profiled rank on
 
@@ -125,6 +135,14 @@ struct StepReport {
   // For each computation of the schedule, in its order, by a clock of the rank's own with any origin.
   std::vector<Seconds> begin;  // the input was there and the GPU free
   std::vector<Seconds> end;
+};
+
+// POST /v1/jobs/{job}/orders: what a rank ran in one iteration, where that is not what its schedule says. Sent again
+// from time to time while it lasts.
+struct OrderReport {
+  int rank = 0;
+  std::int64_t version = 0;               // of the schedule
+  std::vector<std::string> instructions;  // its computations in their order: "forward", "backward.1", ...
 };
 
 enum class JobState {
@@ -283,6 +301,9 @@ struct RankSchedule {
   Watts straggler_power;      // of one pipeline that waits for others after its iteration
   Seconds allowed_time;       // that it may take: the straggler's, where there is one
   bool report_steps = false;  // the server adjusts the plan by what the ranks then run; see StepReport
+  // Of the order of the computations: 0 for the schedule's own, as registered, else a number that all ranks have for
+  // this order in every version. Ranks run another order than the schedule's only while all of them hold it.
+  std::int64_t order = 0;
   std::vector<ScheduledComputation> computations;
 };
 
@@ -296,6 +317,7 @@ struct RankSchedule {
 [[nodiscard]] Record<MeasurementReport> description_of(const MeasurementReport*);
 [[nodiscard]] Record<MeasurementsTaken> description_of(const MeasurementsTaken*);
 [[nodiscard]] Record<StepReport> description_of(const StepReport*);
+[[nodiscard]] Record<OrderReport> description_of(const OrderReport*);
 [[nodiscard]] Record<StragglerNotice> description_of(const StragglerNotice*);
 [[nodiscard]] Record<StragglerTaken> description_of(const StragglerTaken*);
 [[nodiscard]] Record<StragglerState::Announced> description_of(const StragglerState::Announced*);

@@ -1,0 +1,19 @@
+// A schedule as a session runs it. Only the session's own files include this.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "client/session.h"
+
+namespace flyball {
+
+// What to set, computation by computation.
+struct Session::Schedule {
+  RankSchedule plan;
+  std::array<std::vector<std::uint32_t>, kMostInstructionTypes> clocks_mhz;  // per type, in the stage's order
+  std::vector<std::uint16_t> types;                                          // of the computations, in that order
+};
+
+}  // namespace flyball

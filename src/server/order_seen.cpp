@@ -1,0 +1,87 @@
+// A report is compared by the instructions' names alone. They tell orders apart in which each stage takes its
+// microbatches in turn, and planners choose no others.
+#include "server/order_seen.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/fingerprint.h"
+#include "pipeline/instruction.h"
+#include "pipeline/schedule.h"
+#include "plan/executed_step.h"
+#include "server/job_plan.h"
+
+namespace flyball {
+namespace {
+
+// Numbers of this size are exact in JSON, whoever reads it.
+constexpr std::uint64_t kNumberBits = (std::uint64_t{1} << 52) - 1;
+
+std::string name_of_instruction(const Instruction& one) {
+  const std::string_view name = instruction_name(one.kind);
+  return one.chunk == 0 ? std::string(name) : fmt::format("{}.{}", name, one.chunk);
+}
+
+bool reorders(std::string_view planner) { return planner == kFreeOrderPlanner || planner.starts_with("envpipe"); }
+
+std::uint64_t fingerprint_of(const ComputationDag& dag) {
+  Fingerprint fingerprint;
+  for (int stage = 0; stage < dag.stages(); ++stage) {
+    fingerprint.add(fmt::format("stage {}", stage));
+    for (const int i : measured_operations(dag, stage)) {
+      fingerprint.add(
+          fmt::format("{} {} {}", announced_name(dag.type_of(i).instruction), dag[i].microbatch, dag[i].chunk));
+    }
+  }
+  return fingerprint.value();
+}
+
+}  // namespace
+
+bool may_reorder(const JobRequest& request, OrderSeen seen) {
+  return request.executes_order && request.order != JobOrder::kFixed && seen == OrderSeen::kAsTold;
+}
+
+OrderSeen order_seen_in(const JobRequest& request, int stage, std::int64_t planned,
+                        const std::vector<std::string>& instructions) {
+  const auto streams =
+      make_schedule(parse_schedule(request.schedule), request.stages, request.microbatches, request.chunks);
+  const InstructionStream& own = streams.at(static_cast<std::size_t>(stage));
+  const bool as_scheduled =
+      std::equal(own.begin(), own.end(), instructions.begin(), instructions.end(),
+                 [](const Instruction& one, const std::string& name) { return name_of_instruction(one) == name; });
+  if (!as_scheduled) return OrderSeen::kNotAsScheduled;
+  return planned != 0 ? OrderSeen::kNotAsPlanned : OrderSeen::kAsTold;
+}
+
+std::string order_trouble(const JobRequest& request, OrderSeen seen) {
+  if (seen == OrderSeen::kAsTold) return {};
+  if (seen == OrderSeen::kNotAsPlanned) {
+    return fmt::format(
+        "planned again in the order of schedule {}, since the ranks do not run the order that planner {} had chosen; "
+        "leave out executes_order, or let all ranks of a pipeline agree on the order that their sessions offer",
+        request.schedule, planner_of(request));
+  }
+  return fmt::format(
+      "planned for schedule {}, but the ranks run their computations in another order, so that iterations may take "
+      "longer than planned; register the schedule and the numbers of microbatches and chunks that they run",
+      request.schedule);
+}
+
+std::string kept_order_warning(const JobRequest& request) {
+  const std::string planner = planner_of(request);
+  if (request.executes_order || request.order || !reorders(planner)) return {};
+  return fmt::format(
+      "planner {} keeps the order of schedule {}, since the job does not say that its ranks execute another one; set "
+      "executes_order if they do, or order to fixed",
+      planner, request.schedule);
+}
+
+std::int64_t number_of_order(const ComputationDag& dag, const ComputationDag& scheduled) {
+  const std::uint64_t fingerprint = fingerprint_of(dag);
+  if (fingerprint == fingerprint_of(scheduled)) return 0;
+  return static_cast<std::int64_t>(std::max<std::uint64_t>(fingerprint & kNumberBits, 1));
+}
+
+}  // namespace flyball
