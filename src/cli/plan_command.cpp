@@ -138,6 +138,8 @@ void run_plan(const PlanOptions& options, const std::string& command) {
     power.limits.ramp_w_per_s = options.max_ramp;
     power.limits.ramp_window = options.ramp_window.value_or(power.limits.ramp_window);
   }
+  const auto whole = load_whole_backwards(*pipeline, options.pipeline);
+  if (whole) request.whole_backwards = &whole->problem;
   const auto runs = run_planners(*pipeline, request, guard);
   refuse_missed_target(runs.front().summary, options);
   std::vector<WrittenFile> files;
