@@ -13,9 +13,6 @@
 
 namespace flyball {
 
-// The orders of all stages.
-using Orders = std::vector<StageOrder>;
-
 // Which steps of a stage change, [first, last): backwards by their microbatches, or weight gradients by theirs.
 struct Steps {
   int first;

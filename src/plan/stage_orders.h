@@ -36,6 +36,9 @@ struct StageOrder {
   [[nodiscard]] auto operator<=>(const StageOrder&) const = default;
 };
 
+// The orders of all stages.
+using Orders = std::vector<StageOrder>;
+
 // Returns the order of every stage, or none where no staircase describes the DAG: where it has several chunks,
 // backwards in two parts on some stages alone, or microbatches that overtake each other. Loading before forwards and
 // operations of the whole iteration at the end of a stage are allowed. Cost: O(nodes).
