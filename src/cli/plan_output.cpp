@@ -263,8 +263,8 @@ std::string against_text(const PlannerRun& run) {
   if (!run.against_whole) return "";
   const AgainstWhole& against = *run.against_whole;
   return fmt::format(
-      "\n1f1b with whole backwards: {} s, {} J at maximum clocks, of which clocks save\n{} % at most; by that time, "
-      "this frontier saves {} % of it (in {} s)\n",
+      "\n1f1b with whole backwards takes {} s and {} J at maximum clocks:\nclocks alone save at most {} %, this "
+      "frontier {} % (in {} s)\n",
       format_fixed(against.whole_time.value(), 4), format_fixed(against.whole_energy.value(), 1),
       format_fixed(against.whole_saving_pct, 2), format_fixed(against.saving_pct, 2),
       format_fixed(against.time.value(), 4));

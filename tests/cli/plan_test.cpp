@@ -367,6 +367,32 @@ TEST(PlanJson, TheOrderIsFreeWhereMemoryIsKnown) {
   EXPECT_THAT(plan({}).out, HasSubstr("--memory-limit 5,4,3,1"));
 }
 
+// The shipped profile has whole backwards: ZB-H1 takes half of each for the weight gradients, and says so. What it is
+// compared with is 1F1B as it is planned without.
+TEST(PlanJson, WeightGradientsHaveAPlaceOfTheirOwn) {
+  const Ran ran = plan({"--schedule", "zb-h1", "--planner", "joint", "--memory-limit", "4", "--format", "json"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("0.5 of their time and energy is taken for the weight gradients"));
+  const json split = json::parse(ran.out);
+  EXPECT_EQ(plan_json({"--schedule", "zb-h1", "--split-backward", "0.5", "--planner", "joint", "--memory-limit", "4"})
+                .at("frontier"),
+            split.at("frontier"));
+  EXPECT_EQ(split.at("schedule_in_flight"), (json{4, 4, 4, 4}));
+  for (const json& held : split.at("in_flight")) EXPECT_LE(held, 4);
+  const json whole = plan_json({"--planner", "perseus"});
+  const json& against = split.at("against_whole");
+  EXPECT_EQ(against.at("whole_time"), whole.at("baseline").at("time"));
+  EXPECT_EQ(against.at("whole_energy"), whole.at("baseline").at("energy"));
+  EXPECT_LE(against.at("time"), against.at("whole_time"));
+  const double clocks = against.at("whole_saving_pct");
+  EXPECT_GE(clocks, whole.at("selected").at("saving_pct").get<double>());
+  EXPECT_GT(against.at("saving_pct").get<double>(), clocks + 1.0);
+  EXPECT_FALSE(whole.contains("against_whole"));
+  EXPECT_EQ(plan({"--split-backward", "1"}).status, 2);
+  EXPECT_EQ(plan({"--schedule", "gpipe", "--split-backward", "0.5"}).status, 2);
+  EXPECT_THAT(plan({"--split-backward", "0.4"}).out, HasSubstr("1f1b with whole backwards takes"));
+}
+
 // What holds whatever the plan: the peak is below the limit, the mean is the energy over the time, of all 16 GPUs, and
 // the bound on the time is below the time.
 TEST(PlanPower, TheFastestPlanInsideALimitIsTaken) {
