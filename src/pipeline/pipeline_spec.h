@@ -56,8 +56,8 @@ struct PipelineSpec {
   // As stated: one for all stages, or one per stage; empty where it is not.
   std::vector<Watts> blocking_power;
   // The share of each backward's time and energy that its weight gradient takes, above 0 and below 1, at every clock.
-  // Operations "backward_input" and "backward_weight" that a profile has are taken as they are. Where a share is stated,
-  // 1F1B runs backwards in these two parts, too, back to back.
+  // Operations "backward_input" and "backward_weight" that a profile has are taken as they are. Where a share is
+  // stated, 1F1B runs backwards in these two parts, too, back to back.
   std::optional<double> split_backward;
   // Microbatches whose activations fit into a stage's memory: one for all stages, or one per stage; empty where
   // unknown.

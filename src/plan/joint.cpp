@@ -1,7 +1,7 @@
 // The search for an order is a hill climb: a move shifts a range of steps of one stage's staircase (stage_orders.h) by
 // one forward, and the neighbouring stages follow where they must, or it shifts a range of one stage's weight gradients
-// (order_moves.h). A move is kept when it lowers the bound, until no move does. At the end the search gives back memory:
-// it takes microbatches out of flight where that costs almost nothing.
+// (order_moves.h). A move is kept when it lowers the bound, until no move does. At the end the search gives back
+// memory: it takes microbatches out of flight where that costs almost nothing.
 #include "plan/joint.h"
 
 #include <algorithm>

@@ -79,7 +79,8 @@ bool follows_pipeline(const ComputationDag& dag, int before, int after) {
   return is_forward(type) ? from.stage + 1 == type.stage : is_backward(type) && from.stage == type.stage + 1;
 }
 
-// Returns for each computation the forward or backward, or part of one, that it moves with, or -1 at the end of a stage.
+// Returns for each computation the forward, backward or part of a backward that it moves with, or -1 at the end of a
+// stage.
 std::vector<int> heads_of(const ComputationDag& dag) {
   std::vector<int> heads(at(dag.size()), -1);
   for (int stage = 0; stage < dag.stages(); ++stage) {

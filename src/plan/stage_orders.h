@@ -59,8 +59,8 @@ using Orders = std::vector<StageOrder>;
 // microbatch b - `late`; those that are left come at the end. It holds in_flight + late microbatches, or all.
 [[nodiscard]] StageOrder in_turn_split(int microbatches, int in_flight, int late);
 
-// Returns the order with other forwards. Each weight gradient stays behind the activations' gradient that it came after,
-// with as many forwards between the two as before, or as there are.
+// Returns the order with other forwards. Each weight gradient stays behind the activations' gradient that it came
+// after, with as many forwards between the two as before, or as there are.
 [[nodiscard]] StageOrder with_forwards(const StageOrder& order, std::vector<int> forwards);
 
 // Returns the most microbatches whose activations the stage holds at once, which it does from the begin of the forward
