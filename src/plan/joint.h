@@ -20,8 +20,8 @@
 // Guarantees for pipelines that have stage_orders(): no stage holds more microbatches than the memory limit; the plan
 // for the allowed time takes no more energy than that of Perseus in the framework's order, or ends in time where that
 // one cannot, and the same holds, with backwards in two parts, for the orders of 1F1B and ZB-H1 where these fit into
-// memory; the lower bounds of points are those of their own order. All other pipelines keep their order, whatever memory
-// it takes.
+// memory; the lower bounds of points are those of their own order. All other pipelines keep their order, whatever
+// memory it takes.
 #pragma once
 
 #include <functional>
