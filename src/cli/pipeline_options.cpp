@@ -36,6 +36,7 @@ PipelineSpec stated_pipeline(const PipelineOptions& options) {
   if (options.microbatches) spec.microbatches = *options.microbatches;
   if (options.chunks) spec.chunks = *options.chunks;
   if (options.split_backward) spec.split_backward = *options.split_backward;
+  if (options.clocks_asked) spec.clocks_asked = *options.clocks_asked;
   if (options.blocking_power) spec.blocking_power = *options.blocking_power;
   if (options.memory_limit) spec.memory_limit = *options.memory_limit;
   if (options.data_parallel) spec.data_parallel = *options.data_parallel;
@@ -115,6 +116,10 @@ void add_pipeline_options(const Command& command, PipelineOptions& options) {
   add_value(command, "--blocking-power", options.blocking_power, parse_powers, "W[,W...]",
             "blocking power, which a GPU draws while it waits for others, in watts: one number, or one per stage "
             "(default: as in the profile's rows 'waiting', else 75)");
+  add_value(command, "--clocks-asked", options.clocks_asked, parse_named<ClocksAsked>, "WHEN",
+            "when the engine asks for a computation's clock: when its stage is free (when-free), as Flyball's sessions "
+            "do, or when it begins (at-begin), as Zeus's client does; stages wait at the next or at the last clock "
+            "(default when-free; late clock changes are charged as at-begin unless this is given)");
   add_value(command, "--memory-limit", options.memory_limit, parse_list(parse_memory_option), "N[,N...]",
             "number of microbatches whose activations a stage can hold, or a stage's memory for activations over that "
             "of one microbatch's (60GB/6.4GB): one for all stages, or one per stage; planners that choose the order "

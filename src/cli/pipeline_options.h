@@ -26,6 +26,7 @@ struct PipelineOptions {
   std::optional<std::string> schedule;
   std::optional<int> chunks;
   std::optional<double> split_backward;
+  std::optional<ClocksAsked> clocks_asked;
   std::optional<std::vector<Watts>> blocking_power;
   std::optional<std::vector<int>> memory_limit;
   std::optional<int> data_parallel;

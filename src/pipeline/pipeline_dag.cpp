@@ -492,6 +492,7 @@ ComputationDag build_dag(const PipelineSpec& spec, const Profile& profile) {
     }
     check_blocking(spec, dag.stages());
     add_waiting_above(dag, spec, profile);
+    dag.set_clocks_asked(spec.clocks_asked);
     return dag;
   }
   const int stages = spec.stages > 0 ? spec.stages : profile.stages;
@@ -503,6 +504,7 @@ ComputationDag build_dag(const PipelineSpec& spec, const Profile& profile) {
   check_blocking(spec, stages);
   ComputationDag dag = DagBuilder(spec, profile, stages).build();
   add_waiting_above(dag, spec, profile);
+  dag.set_clocks_asked(spec.clocks_asked);
   return dag;
 }
 

@@ -69,6 +69,8 @@ struct PipelineSpec {
   std::optional<ConstantOperation> data_load;       // before every forward of the first stage, or of those named
   std::optional<ConstantOperation> gradient_sync;   // after the last backward of every stage
   std::optional<ConstantOperation> optimizer_step;  // after gradient_sync
+  // When the engine that runs the plan asks for clocks; this says at which clock stages wait.
+  ClocksAsked clocks_asked = ClocksAsked::kWhenFree;
   // Whether a transfer occupies the stage that sends as well as the one that receives: it begins when both have come to
   // it, and both go on when it has ended. Otherwise it delays the receiver alone.
   bool transfers_occupy_both = false;

@@ -229,11 +229,10 @@ ComputationDag reorder(const ComputationDag& dag, std::span<const StageOrder> or
     }
     append(units.tail);
   }
-  return {"reordered pipeline",
-          dag.stages(),
-          {dag.types().begin(), dag.types().end()},
-          {dag.computations().begin(), dag.computations().end()},
-          edges};
+  ComputationDag reordered("reordered pipeline", dag.stages(), {dag.types().begin(), dag.types().end()},
+                           {dag.computations().begin(), dag.computations().end()}, edges);
+  reordered.set_clocks_asked(dag.clocks_asked());
+  return reordered;
 }
 
 }  // namespace flyball
