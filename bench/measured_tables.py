@@ -111,7 +111,7 @@ def planned(flyball: Flyball, workload: str, planner: str, *more: str) -> Fronti
     """On the profile fitted to all runs, of Perseus's plans and of EnvPipe's."""
     folder = real_runs.fit(flyball, workload)[0]
     plan = flyball.run_once("plan", str(folder / "profile.csv"), "--pipeline", str(folder / "pipeline.toml"),
-                            "--planner", planner, *more)
+                            "--planner", planner, "--clocks-asked", "at-begin", *more)  # as Zeus's client, which ran
     points = [Point(one["time"], one["energy"]) for one in (plan["selected"], *plan["frontier"])]
     base = Point(plan["baseline"]["time"], plan["baseline"]["energy"])
     return Frontier(base, [point for point in points if point.time >= points[0].time])

@@ -187,7 +187,8 @@ def fastest_plan(flyball: Flyball, folder: Path, pipeline: Path | None = None, *
         text = re.sub(r"\n\[p2p\]\n(?:[^\[\n].*\n)*", "\n", text)
     used, out = folder / "used.toml", folder / "plan"
     used.write_text(text, encoding="utf-8")
-    flyball.run("plan", str(folder / "profile.csv"), "--pipeline", str(used), "--planner", "perseus", "--out", str(out))
+    flyball.run("plan", str(folder / "profile.csv"), "--pipeline", str(used), "--planner", "perseus", "--clocks-asked",
+                "at-begin", "--out", str(out))
     return json.loads((out / "plan.json").read_text(encoding="utf-8"))
 
 
