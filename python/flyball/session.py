@@ -42,6 +42,8 @@ class SessionState:
     schedule_version: int = 0  # in force; 0: none
     schedule_point: int = 0  # of the frontier
     order: int = 0  # in which the step runs, as numbered by order_held(); 0: that of `schedule`
+    promise: str = "unknown"  # whether iterations take what the schedule promises: "kept", or "slower": given up
+    at_maximum_s: float = 0.0  # what an iteration takes at maximum clocks, as measured; 0: unknown
     reconfiguring: bool = False  # the plan is being adjusted from step to step (envpipe)
     planned_time_s: float = 0.0  # of an iteration, as the schedule in force promises
     planned_energy_j: float = 0.0  # of one pipeline, without waiting for others

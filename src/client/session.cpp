@@ -115,6 +115,7 @@ void Session::adopt_schedule() {
   state_.straggler_power = plan.straggler_power;
   state_.reconfiguring = plan.report_steps;
   state_.order = order_in_use_;
+  if (plan.version != guard_.version()) state_.promise = PromiseVerdict::kUnknown;
   profiler_in_use_ = profiler_;
   probe_in_use_ = probe_;
 }
@@ -123,7 +124,8 @@ void Session::step_begin() {
   if (in_step_) throw UsageError("step_begin: the step before has not ended; call step_end first");
   in_step_ = true;
   adopt_schedule();
-  const bool had_clocks = std::exchange(sets_clocks_, by_plan());
+  const bool had_clocks = sets_clocks_;
+  guard_step();
   if (sets_clocks_) {
     for (std::size_t type = 0; type < types_.count(); ++type) {
       const std::vector<std::uint32_t>& clocks = schedule_->clocks_mhz[type];
@@ -148,6 +150,7 @@ void Session::set_speed(std::string_view type) {
   if (!number) return;  // the schedule has no such computation
   Upcoming& upcoming = upcoming_[*number];
   if (upcoming.next == upcoming.end) return;
+  if (given_up_late()) return;
   const std::uint32_t mhz = *upcoming.next++;
   ++position_;
   if (mhz > 0) controller_->set(Megahertz(mhz));
@@ -185,6 +188,7 @@ void Session::step_end() {
   bool news = false;
   std::optional<StepReport> executed;
   std::optional<OrderReport> other;
+  std::optional<PromiseReport> promise = promise_report(to_seconds(now - begin));
   if (sweeps()) {
     step_.in_effect = controller_->held_since(probe_clock_ ? *probe_clock_ : *sweep_clock_);
     const std::size_t usual = step_.spans.size();
@@ -204,6 +208,12 @@ void Session::step_end() {
       if (executed) {
         if (steps_.size() == kMostStepsWaiting) steps_.pop_front();
         steps_.push_back(std::move(*executed));
+        news = true;
+      }
+      if (promise) {
+        state_.promise = promise->slower ? PromiseVerdict::kSlower : PromiseVerdict::kKept;
+        state_.at_maximum = promise->at_maximum;
+        promise_ = promise;
         news = true;
       }
       if (other) {
@@ -414,6 +424,18 @@ bool Session::talk() {
       notice("this rank does not run its computations in the order of its schedule; the planning server is told");
     }
     send_or_drop([&] { server.send(options_.job.id, order); });
+    return true;
+  }
+  if (promise_) {
+    const PromiseReport promise = *std::exchange(promise_, std::nullopt);
+    lock.unlock();
+    if (promise.slower) {
+      notice(fmt::format(
+          "iterations by the plan take {:.4g} s, longer than promised; at maximum clocks they take {:.4g} s: "
+          "clocks are at their default, and the planning server is told",
+          promise.time.value(), promise.at_maximum.value()));
+    }
+    send_or_drop([&] { server.send(options_.job.id, promise); });
     return true;
   }
   if (!steps_.empty()) {

@@ -31,16 +31,18 @@ std::string place_text(const RankRequest& rank) {
 }
 
 // The tails are read by RankSchedule (wire/job_messages.h).
-std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const JobPlan::Run& run, JobKind kind) {
+std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const JobPlan::Run& run, JobKind kind,
+                                                  bool at_maximum) {
   const JobPlan::Schedule schedule = plan.schedule(run);
   const auto texts = std::make_shared<Deployment::Texts>();
   for (const auto& computations : schedule.stages) {
     texts->tails.push_back(
         fmt::format(R"("stage":{},"point":{},"iteration_time_s":{},"iteration_energy_j":{},"straggler_power_w":{},)"
-                    R"("allowed_time_s":{},"report_steps":{},"order":{},"computations":{}}})",
+                    R"("allowed_time_s":{},"max_clock_time_s":{},"at_maximum":{},"report_steps":{},"order":{},)"
+                    R"("computations":{}}})",
                     texts->tails.size(), run.point, schedule.time.value(), schedule.energy.value(),
-                    schedule.straggler_power.value(), run.allowed.value(), plan.wants_steps(), plan.order(),
-                    computations_text(computations)));
+                    schedule.straggler_power.value(), run.allowed.value(), plan.max_clock_time().value(), at_maximum,
+                    plan.wants_steps() && !at_maximum, plan.order(), computations_text(computations)));
     if (kind == JobKind::kZeus) texts->zeus_tails.push_back(zeus_tail(computations));
   }
   return texts;
@@ -401,7 +403,8 @@ Deployment Job::deployment() const {
   for (const JobPlan::Run& run : wanted) {
     Made& shared = made[run];
     if (!shared.texts) {
-      shared = {texts_of(*plan_, run, stored_.kind), fmt::format("{} {}", run.point, run.allowed.value())};
+      shared = {texts_of(*plan_, run, stored_.kind, promise_.at_maximum()),
+                fmt::format("{} {}", run.point, run.allowed.value())};
       for (const std::string& text : shared.texts->tails) fingerprint.add(text);
     }
     fingerprint.add(shared.mark);
@@ -460,10 +463,12 @@ JobStatus Job::status(double now) const {
   status.version = current_ ? current_->version : 0;
   status.frontier_version = current_ ? current_->frontier_version : 0;
   if (current_) status.plan_status = current_->plan->status();
-  std::vector<std::string> troubles = {left_out_, order_trouble(request(), stored_.order_seen), warnings_};
+  std::vector<std::string> troubles = {left_out_, order_trouble(request(), stored_.order_seen), promise_.trouble(),
+                                       warnings_};
   std::erase(troubles, "");
   status.trouble = failure_.empty() ? fmt::format("{}", fmt::join(troubles, "; ")) : failure_;
   status.stragglers = straggler_states(now);
+  status.promise = promise_.known();
   return status;
 }
 

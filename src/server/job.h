@@ -12,6 +12,7 @@
 
 #include "server/job_plan.h"
 #include "server/measurements.h"
+#include "server/promise_watch.h"
 #include "server/store.h"
 #include "wire/job_messages.h"
 
@@ -152,6 +153,7 @@ class Job {
   void set_warnings(std::string warnings) { warnings_ = std::move(warnings); }
   void set_progress(double share) { progress_ = share; }
   [[nodiscard]] const std::shared_ptr<const JobPlan>& plan() const { return plan_; }
+  [[nodiscard]] PromiseWatch& promise() { return promise_; }
 
   // Returns the runs that have to be prepared (JobPlan::prepare) before deployment() may be called. There must be a
   // plan.
@@ -193,6 +195,7 @@ class Job {
   std::string warnings_;  // about the plan
   std::shared_ptr<const JobPlan> plan_;
   std::shared_ptr<const Deployment> current_;
+  PromiseWatch promise_;
 };
 
 }  // namespace flyball
