@@ -43,6 +43,8 @@ class PromiseGuard {
   void adopt(std::int64_t version, double ratio, bool at_maximum);
 
   [[nodiscard]] std::int64_t version() const { return version_; }
+  // Returns whether the schedule has not begun yet, since it is measured first what maximum clocks take.
+  [[nodiscard]] bool waits_for_maximum() const { return ratio_ > 0.0 && !at_maximum_ && !knows_maximum(); }
 
   // Returns whether the next step may run by the schedule's clocks. It may not while the schedule has been given up,
   // and before it is known what a step takes at maximum clocks.

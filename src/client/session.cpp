@@ -97,7 +97,7 @@ void Session::notice(const std::string& words) {
 void Session::adopt_schedule() {
   // The lock is held for moments only. If it is taken just now, the next step adopts the schedule.
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return;
+  if (!lock) return guard_step();
   // Ranks that have agreed on an order run it by its newest clocks, even if a schedule in another one has come
   // meanwhile.
   const auto fits = [this](const auto& schedule) { return schedule && schedule->plan.order == order_in_use_; };
@@ -106,8 +106,10 @@ void Session::adopt_schedule() {
   } else if (!fits(schedule_)) {
     schedule_ = in_order_;
   }
+  const std::int64_t before = guard_.version();
+  guard_step();
   const RankSchedule none;
-  const RankSchedule& plan = by_plan() ? schedule_->plan : none;
+  const RankSchedule& plan = by_plan() && !guard_.waits_for_maximum() ? schedule_->plan : none;
   state_.schedule_version = plan.version;
   state_.schedule_point = plan.point;
   state_.planned_time = plan.iteration_time;
@@ -115,7 +117,7 @@ void Session::adopt_schedule() {
   state_.straggler_power = plan.straggler_power;
   state_.reconfiguring = plan.report_steps;
   state_.order = order_in_use_;
-  if (plan.version != guard_.version()) state_.promise = PromiseVerdict::kUnknown;
+  if (guard_.version() != before) state_.promise = PromiseVerdict::kUnknown;
   profiler_in_use_ = profiler_;
   probe_in_use_ = probe_;
 }
@@ -123,9 +125,8 @@ void Session::adopt_schedule() {
 void Session::step_begin() {
   if (in_step_) throw UsageError("step_begin: the step before has not ended; call step_end first");
   in_step_ = true;
-  adopt_schedule();
   const bool had_clocks = sets_clocks_;
-  guard_step();
+  adopt_schedule();
   if (sets_clocks_) {
     for (std::size_t type = 0; type < types_.count(); ++type) {
       const std::vector<std::uint32_t>& clocks = schedule_->clocks_mhz[type];
@@ -211,7 +212,9 @@ void Session::step_end() {
         news = true;
       }
       if (promise) {
-        state_.promise = promise->slower ? PromiseVerdict::kSlower : PromiseVerdict::kKept;
+        if (promise->slower || had_clocks_) {
+          state_.promise = promise->slower ? PromiseVerdict::kSlower : PromiseVerdict::kKept;
+        }
         state_.at_maximum = promise->at_maximum;
         promise_ = promise;
         news = true;

@@ -125,7 +125,8 @@ TEST(Promise, WhatIsKeptIsLeftAlone) {
       World world;
       world.noise = noise;
       const Training training = train(world, seed);
-      EXPECT_GE(share_planned(training), 0.99) << noise << " " << seed;
+      // Where steps differ by 1 %, maximum clocks may be measured once more.
+      EXPECT_GE(share_planned(training), noise < 0.01 ? 0.99 : 0.98) << noise << " " << seed;
       EXPECT_TRUE(training.troubles.empty());
       EXPECT_EQ(training.known.verdict, PromiseVerdict::kKept);
     }
