@@ -1,9 +1,10 @@
 // Compares what iterations take with what their schedule promises, and gives the clocks of a schedule up under which
 // they take longer (docs/decisions/0061-a-promise-is-kept-or-given-up.md).
 //
-// A promise is relative: an iteration may take `ratio` times as long as one at maximum clocks, 1 where nothing else sets
-// the pace. What one at maximum clocks takes is measured in a few steps when the first schedule after a sweep comes, as
-// it does to all ranks at about the same time, and again whenever the server asks all ranks for it (`at_maximum`).
+// A promise is relative: an iteration may take `ratio` times as long as one at maximum clocks, 1 where nothing else
+// sets the pace. What one at maximum clocks takes is measured in a few steps when the first schedule after a sweep
+// comes, as it does to all ranks at about the same time, and again whenever the server asks all ranks for it
+// (`at_maximum`).
 #pragma once
 
 #include <array>
@@ -54,8 +55,8 @@ class PromiseGuard {
   // is known.
   [[nodiscard]] Seconds patience() const;
 
-  // Counts a step; `given_up` says that its clocks were given up in its middle. Returns a report at once where the schedule is given up, and else after 10, 20, 40, ... and then
-  // every 1,024 iterations of a version.
+  // Counts a step; `given_up` says that its clocks were given up in its middle. Returns a report at once where the
+  // schedule is given up, and else after 10, 20, 40, ... and then every 1,024 iterations of a version.
   std::optional<Report> count(Step step, Seconds time, bool given_up = false);
 
  private:

@@ -1,5 +1,5 @@
-// Whether a job's iterations take what its plan promises, by its ranks' reports, and what follows where they take longer
-// (docs/decisions/0061-a-promise-is-kept-or-given-up.md).
+// Whether a job's iterations take what its plan promises, by its ranks' reports, and what follows where they take
+// longer (docs/decisions/0061-a-promise-is-kept-or-given-up.md).
 #pragma once
 
 #include <cstdint>

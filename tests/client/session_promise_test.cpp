@@ -42,8 +42,8 @@ class SessionPromiseTest : public SessionTest {
   }
 };
 
-// At 400 MHz a step of 6 ms takes 15: after one or two of them the clocks are at their default, and stay there while the
-// ranks measure what maximum clocks take, for the rest of the version.
+// At 400 MHz a step of 6 ms takes 15: after one or two of them the clocks are at their default, and stay there while
+// the ranks measure what maximum clocks take, for the rest of the version.
 TEST_F(SessionPromiseTest, ClocksThatMakeStepsTooLongAreGivenUp) {
   server_.publish(promising(400));
   const PromiseReport broken = reported(1);

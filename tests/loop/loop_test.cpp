@@ -210,9 +210,9 @@ TEST(Loop, AnEngineThatIgnoresThePlannedOrderIsToldAndNotLeftSlow) {
       4);
 }
 
-// The driver begins to answer long before its boards obey, after the sweep has measured when they do: clocks come at the
-// wrong computations, and iterations take longer than promised. The ranks go to default clocks by themselves, all run at
-// maximum clocks, and the plan is tried again.
+// The driver begins to answer long before its boards obey, after the sweep has measured when they do: clocks come at
+// the wrong computations, and iterations take longer than promised. The ranks go to default clocks by themselves, all
+// run at maximum clocks, and the plan is tried again.
 TEST(Loop, APlanThatIsNotKeptIsGivenUpAndTriedAgain) {
   Node node;
   node.start_trainer({"--windows", "1000", "--steps", "4", "--switch-latency", "1e-6"});

@@ -1,4 +1,5 @@
-// What client and server make of a plan that does not keep its promise, in a simulated training: real times play no part.
+// What client and server make of a plan that does not keep its promise, in a simulated training: real times play no
+// part.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +21,8 @@ using ::testing::HasSubstr;
 using Step = PromiseGuard::Step;
 
 // A pipeline of some ranks, its planning server, and the machine below them. An iteration takes `at_maximum(i)` at
-// maximum clocks. By its plan it takes slowness(i) times as long if all ranks set its clocks, and in between if some do.
+// maximum clocks. By its plan it takes slowness(i) times as long if all ranks set its clocks, and in between if some
+// do.
 struct World {
   int ranks = 2;
   double ratio = 1.0;  // that is promised
@@ -117,8 +119,8 @@ double share_planned(const Training& training) {
          static_cast<double>(training.planned.size());
 }
 
-// A plan that keeps its promise runs, over many trainings and amounts of noise: of 2,000 steps only the first fifteen or
-// so are at default clocks, until the ranks have heard of it (2 or 3) and have measured ten steps and one.
+// A plan that keeps its promise runs, over many trainings and amounts of noise: of 2,000 steps only the first fifteen
+// or so are at default clocks, until the ranks have heard of it (2 or 3) and have measured ten steps and one.
 TEST(Promise, WhatIsKeptIsLeftAlone) {
   for (const double noise : {0.0, 0.0005, 0.003, 0.01}) {
     for (unsigned seed = 0; seed < 100; ++seed) {
@@ -153,8 +155,8 @@ TEST(Promise, ACheckpointAtTheEndIsMeasuredAtMaximumClocksAsWell) {
   EXPECT_TRUE(training.planned.back());
 }
 
-// 3.9 % longer, as real frameworks made of a plan that blocking trainers keep: given up after ten iterations of the first
-// rank, nine of both, and tried again after longer and longer pauses.
+// 3.9 % longer, as real frameworks made of a plan that blocking trainers keep: given up after ten iterations of the
+// first rank, nine of both, and tried again after longer and longer pauses.
 TEST(Promise, APlanThatIsSlowerIsGivenUpAndSaidSo) {
   World world;
   world.slowness = [](int) { return 1.039; };
@@ -169,8 +171,8 @@ TEST(Promise, APlanThatIsSlowerIsGivenUpAndSaidSo) {
   EXPECT_LE(worst_of_a_hundred(training), 0.01);
 }
 
-// From a plan that is a little too slow to one at the lowest clock of an A100 (1410 over 210 MHz), also one that is slow
-// only now and then, with the noise that recorded iterations have (0.02 to 0.3 %), whoever hears of versions when.
+// From a plan that is a little too slow to one at the lowest clock of an A100 (1410 over 210 MHz), also one that is
+// slow only now and then, with the noise that recorded iterations have (0.02 to 0.3 %), whoever hears of versions when.
 TEST(Promise, NoPlanCostsMoreThanOnePercentOfAnyHundredIterations) {
   double worst = 0.0;
   std::mt19937 random(7);

@@ -1,5 +1,5 @@
-// What a job's ranks report of its plan's promise, and what the server makes of it. The rules themselves are tested with
-// the client's (loop/promise_test.cpp).
+// What a job's ranks report of its plan's promise, and what the server makes of it. The rules themselves are tested
+// with the client's (loop/promise_test.cpp).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
