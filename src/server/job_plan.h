@@ -116,6 +116,8 @@ class JobPlan {
 
   // Returns the number of the order of schedule()'s computations (RankSchedule::order).
   [[nodiscard]] std::int64_t order() const { return order_; }
+  // Returns what an iteration at maximum clocks takes by the profile.
+  [[nodiscard]] Seconds max_clock_time() const { return max_clock_time_; }
 
   // Returns sentences on what is odd about the measurements or the request, and on an incomplete plan.
   [[nodiscard]] std::vector<std::string> warnings() const;

@@ -280,6 +280,34 @@ Record<OrderReport> description_of(const OrderReport* /*type*/) {
              {.longest = 64, .marks = "._", .most = kMostStepTimes});
 }
 
+Record<PromiseReport> description_of(const PromiseReport* /*type*/) {
+  using R = PromiseReport;
+  return Record<R>::request("PromiseReport")
+      .field("rank", &R::rank, "Number of the rank that ran the iterations.",
+             {.needed = true, .minimum = 0, .maximum = kLastRank})
+      .field("version", &R::version, "Version of the schedule that the rank had.", {.needed = true, .minimum = 1})
+      .field("iterations", &R::iterations, "Number of iterations that the rank has run by that schedule.",
+             {.needed = true, .minimum = 1})
+      .field("time_s", &R::time, "What the latest of them took, a mean.",
+             {.needed = true, .minimum = 0, .maximum = 1e6})
+      .field("at_maximum_s", &R::at_maximum, "What an iteration takes at maximum clocks. 0: unknown.",
+             {.minimum = 0, .maximum = 1e6})
+      .field("slower", &R::slower,
+             "Whether the iterations are longer than promised, and the rank therefore runs at maximum clocks now.")
+      .field("compared_iterations", &R::savings, &RankSavings::iterations,
+             "Number of iterations by plan whose time and energy have been compared with maximum clocks, since the "
+             "rank's session began.",
+             {.minimum = 0})
+      .field("compared_energy_j", &R::savings, &RankSavings::energy, "What they have taken of the rank's GPU.",
+             {.minimum = 0, .maximum = 1e15})
+      .field("compared_energy_at_maximum_j", &R::savings, &RankSavings::energy_at_maximum,
+             "What as many iterations at maximum clocks take.", {.minimum = 0, .maximum = 1e15})
+      .field("compared_time_s", &R::savings, &RankSavings::time, "How long they have taken.",
+             {.minimum = 0, .maximum = 1e15})
+      .field("compared_time_at_maximum_s", &R::savings, &RankSavings::time_at_maximum,
+             "How long as many iterations at maximum clocks take.", {.minimum = 0, .maximum = 1e15});
+}
+
 // --- Answers -----------------------------------------------------------------------------------------------------
 
 Record<JobRegistered> description_of(const JobRegistered* /*type*/) {
@@ -362,10 +390,27 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
       .field("plan_status", &R::plan_status, kPlanStatus)
       .field("trouble", &R::trouble,
              "What is wrong, in words: why planning failed, which ranks were left out, which stages stay at their "
-             "highest clock, that no rank has finished measuring, that the ranks run another order than planned, or "
-             "what is "
-             "unusual; empty when all is well.")
-      .field("stragglers", &R::stragglers, "The job's stragglers, in force or announced.");
+             "highest clock, that no rank has finished measuring, that the ranks run another order than planned, that "
+             "iterations take longer than promised, or what is unusual; empty when all is well.")
+      .field("stragglers", &R::stragglers, "The job's stragglers, in force or announced.")
+      .field("promise", &R::promise, &JobPromise::verdict,
+             "Whether iterations take what the plan promises. unknown: nobody has compared them yet; slower: they took "
+             "longer, and the ranks run at maximum clocks.")
+      .field("promised_iteration_s", &R::promise, &JobPromise::promised,
+             "What an iteration may take by the plan, by what it takes at maximum clocks. 0: not measured.")
+      .field("measured_iteration_s", &R::promise, &JobPromise::measured,
+             "What an iteration by the plan takes, as a rank has measured it. 0: not measured.")
+      .field("max_clock_iteration_s", &R::promise, &JobPromise::at_maximum,
+             "What an iteration at maximum clocks takes, as a rank has measured it. 0: not measured.")
+      .field("compared_iterations", &R::savings, &JobSavings::iterations,
+             "Number of iterations by plan whose time and energy have been compared with those at maximum clocks.")
+      .field("compared_energy_j", &R::savings, &JobSavings::energy,
+             "What the job's GPUs have taken for these iterations, by their own counters.")
+      .field("compared_energy_at_maximum_j", &R::savings, &JobSavings::energy_at_maximum,
+             "What as many iterations at maximum clocks take, likewise. The difference has been saved.")
+      .field("compared_time_s", &R::savings, &JobSavings::time, "How long these iterations have taken.")
+      .field("compared_time_at_maximum_s", &R::savings, &JobSavings::time_at_maximum,
+             "How long as many iterations at maximum clocks take.");
 }
 
 Record<PlanningProgress> description_of(const PlanningProgress* /*type*/) {
@@ -388,9 +433,10 @@ Record<SchedulesReplaced> description_of(const SchedulesReplaced* /*type*/) {
 
 Record<JobTrouble> description_of(const JobTrouble* /*type*/) {
   using R = JobTrouble;
-  return Record<R>::answer(
-             "JobTrouble", kEvent,
-             "Event `trouble`: the job's patience has ended, or its ranks run another order than planned.")
+  return Record<R>::answer("JobTrouble", kEvent,
+                           "Event `trouble`: the job's patience has ended, its ranks run another order than planned, "
+                           "or its iterations "
+                           "take longer than promised.")
       .field("job", &R::job, "The job's id.", {.needed = true})
       .field("trouble", &R::trouble, "What the job has waited for in vain, or what its ranks run, in words.",
              {.needed = true});
@@ -484,6 +530,10 @@ Record<RankSchedule> description_of(const RankSchedule* /*type*/) {
              "Power of one pipeline with one GPU per stage while it waits, after its iteration, for a straggler.")
       .field("allowed_time_s", &R::allowed_time,
              "Time that an iteration may take: that of the straggler, if there is one.", {.needed = true})
+      .field("max_clock_time_s", &R::max_clock_time,
+             "Iteration time at maximum clocks, by the profile. 0: nothing is promised.")
+      .field("at_maximum", &R::at_maximum,
+             "Whether the rank is to run at default clocks for now, and to report what its iterations take.")
       .field("report_steps", &R::report_steps,
              "Whether ranks are to report the iterations that they run by this schedule.")
       .field("order", &R::order,
