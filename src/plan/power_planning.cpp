@@ -54,8 +54,10 @@ std::optional<PowerPlanning> plan_within(const PlanProblem& problem, const std::
   const auto find = [&](const BudgetPeriod* period) {
     const auto found = fastest_within(problem, results, limits, copies, go_on);
     if (!found && !watch.stopped()) {
-      planned.unmet = UnmetPower{limits, period != nullptr ? std::optional(*period) : std::nullopt,
-                                 least_power(problem, results, limits.ramp_window, copies)};
+      const LeastPower least = least_power(problem, results, limits.ramp_window, copies);
+      const PointWithin instead = limits.peak ? least.of_peak : least.of_ramp;
+      planned.unmet = UnmetPower{limits, period != nullptr ? std::optional(*period) : std::nullopt, least,
+                                 results[instead.result].frontier.plan(instead.point), results[instead.result].dag};
     }
     return found;
   };
@@ -107,6 +109,7 @@ std::optional<PowerPlanning> plan_within(const PlanProblem& problem, const std::
   };
   planned.figures = {limits, copies, shape(*problem.dag, max_clock_plan(problem)),
                      shape(dag, frontier.plan(planned.point)), std::nullopt};
+  if (chosen->result > 0) planned.figures.share = kCapShares[chosen->result - 1];
   if (limits.peak) {
     PowerFigures& figures = planned.figures;
     figures.least_time = least_time_below(bound, problem.total_blocking(), *limits.peak / copies);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ struct PowerFigures {
   PowerShape plan;
   std::optional<Seconds> least_time;  // no plan on this order that keeps to the peak is faster; none where unknown
   double over_least_time_pct = 0.0;   // how much longer the plan takes than that
+  double share = 1.0;                 // of kCapShares, with whose options the plan was made; 1: with all
 };
 
 // The plan of one period of a power budget: the fastest that was found inside it.
@@ -48,6 +50,10 @@ struct UnmetPower {
   JobPowerLimits limits;
   std::optional<BudgetPeriod> period;  // whose limit it is, of a budget
   LeastPower least;                    // of the plans that were looked at
+  // The plan of the least peak, or where there is no limit on the peak, of the least ramp, and the DAG that it is for,
+  // as PlannerResult has it: what can be run instead.
+  ClockPlan plan;
+  std::shared_ptr<const ComputationDag> dag;
 };
 
 struct PowerPlanning {

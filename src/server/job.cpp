@@ -464,6 +464,10 @@ JobStatus Job::status(double now) const {
   std::erase(troubles, "");
   status.trouble = failure_.empty() ? fmt::format("{}", fmt::join(troubles, "; ")) : failure_;
   status.stragglers = straggler_states(now);
+  if (!current_) return status;
+  status.power = current_->plan->power();
+  const auto next = next_change(limits(), now, Seconds(0));
+  if (status.power && next) status.power->limit_changes_after = Seconds(*next - now);
   return status;
 }
 

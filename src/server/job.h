@@ -83,6 +83,7 @@ class Job {
 
   [[nodiscard]] const std::string& id() const { return stored_.request.id; }
   [[nodiscard]] const JobRequest& request() const { return stored_.request; }
+  [[nodiscard]] const JobLimits& limits() const { return request().limits; }
   [[nodiscard]] const StoredJob& stored() const { return stored_; }
   [[nodiscard]] bool durable() const { return durable_; }
   void set_durable() { durable_ = true; }

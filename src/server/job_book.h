@@ -184,8 +184,14 @@ class JobBook {
   void watch_measuring(const EntryPointer& entry, Seconds wait);
   void tell_trouble(Entry& entry, const std::string& words);
   void announce_trouble(Entry& entry, const std::string& words);
-  // Starts planning, from `adjusted` where that fits (JobPlan::make).
-  void start_planning(const EntryPointer& entry, std::optional<AdjustedPlan> adjusted = std::nullopt);
+  // Starts planning, from `adjusted` where that fits (JobPlan::make). Where `as_known`, from all that its ranks had
+  // measured when they were last profiled, as a plan for other limits is made while some measure again.
+  void start_planning(const EntryPointer& entry, std::optional<AdjustedPlan> adjusted = std::nullopt,
+                      bool as_known = false);
+  // Plans the job anew if other limits on power hold than those for which it is planned, and again when the budget's
+  // next period comes.
+  void follow_limits(const EntryPointer& entry);
+  void arm_budget(const EntryPointer& entry);
   void set_order_seen(Entry& entry, OrderSeen seen);
   void stop_planning(Entry& entry);
   void planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> plan, const std::exception_ptr& error);

@@ -18,6 +18,9 @@ constexpr double kMostTime = 1e6;  // s
 constexpr double kMostDelay = 1e7;
 constexpr double kMostSwitching = 60.0;
 constexpr double kMostSamples = 1e12;
+constexpr double kLeastLimit = 1e-3;  // W, W/s
+constexpr double kMostLimit = 1e12;
+constexpr double kLatestTime = 1e11;  // s since 1970
 constexpr std::size_t kLongestId = 128;
 constexpr std::size_t kLongestName = 256;
 constexpr auto kLastRank = static_cast<double>(kMostRanks - 1);
@@ -79,6 +82,49 @@ struct Codec<ScheduledComputation> {
 Json to_json(const std::vector<ScheduledComputation>& computations) { return write_value(computations); }
 
 // --- Requests ----------------------------------------------------------------------------------------------------
+
+Record<JobLimits::Period> description_of(const JobLimits::Period* /*type*/) {
+  using R = JobLimits::Period;
+  return Record<R>::request("BudgetPeriod", "A part of a power budget.")
+      .field("from_unix_s", &R::from, "When the period begins, in seconds since 1970 (UTC).",
+             {.needed = true, .minimum = 0, .maximum = kLatestTime})
+      .field("until_unix_s", &R::until, "When the period ends, after it begins.",
+             {.needed = true, .minimum = 0, .maximum = kLatestTime})
+      .field("power_w", &R::power, "The most that all GPUs of the job may draw together meanwhile.",
+             {.needed = true, .minimum = kLeastLimit, .maximum = kMostLimit});
+}
+
+Record<JobLimits> description_of(const JobLimits* /*type*/) {
+  using R = JobLimits;
+  return Record<R>::request("JobLimits", "Limits on the power of all GPUs of a job together, as plans are emulated.")
+      .field("max_power_w", &R::max_power,
+             "The most that all GPUs of the job together (stages * data_parallel * tensor_parallel) may draw at any "
+             "moment. If it is missing, there is no such limit.",
+             {.left_out = true, .minimum = kLeastLimit, .maximum = kMostLimit})
+      .field("max_ramp_w_per_s", &R::max_ramp_w_per_s,
+             "The most by which the job's power, averaged over ramp_window_s, may change per second from one such "
+             "window to the next, in watts per second. If it is missing, there is no such limit.",
+             {.left_out = true, .minimum = kLeastLimit, .maximum = kMostLimit})
+      .field("ramp_window_s", &R::ramp_window, "Time over which power is averaged for max_ramp_w_per_s.",
+             {.left_out = true, .minimum = 1e-3, .maximum = 3600})
+      .field("budget", &R::budget,
+             "Limits on the power for periods of time, in their order, without overlap. max_power_w holds as well, and "
+             "alone between the periods.",
+             {.left_out = true, .most = kMostBudgetPeriods})
+      .check([](const JsonObject& object, R& limits) {
+        for (std::size_t i = 0; i < limits.budget.size(); ++i) {
+          const R::Period& one = limits.budget[i];
+          if (!(one.until > one.from)) {
+            object.refuse(fmt::format("budget[{}].until_unix_s", i), "is no later than from_unix_s",
+                          "exchange the two times");
+          }
+          if (i > 0 && one.from < limits.budget[i - 1].until) {
+            object.refuse(fmt::format("budget[{}].from_unix_s", i), "lies before the end of the period before",
+                          "sort the periods by time, and let no two of them overlap");
+          }
+        }
+      });
+}
 
 Record<JobRequest> description_of(const JobRequest* /*type*/) {
   using R = JobRequest;
@@ -152,6 +198,11 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
       .field("transfers_occupy_both", &R::transfers_occupy_both,
              "Whether a transfer, which is measured as `p2p`, occupies the stage that sends as well as the one that "
              "receives. It then begins when both stages are ready for it.",
+             {.left_out = true})
+      .field("limits", &R::limits,
+             "Limits on the power of all GPUs of the job together. The ranks then run the fastest plan that is found "
+             "inside, or where there is none, the one of the lowest peak. Only planners perseus and joint keep to "
+             "limits.",
              {.left_out = true})
       .check([](const JsonObject& object, R& job) {
         if (job.id == "." || job.id == "..") object.refuse("id", "is a folder's name", "choose another id");
@@ -335,6 +386,35 @@ Record<StragglerState> description_of(const StragglerState* /*type*/) {
       .field("announced", &R::announced, "Notices that are not yet in force.");
 }
 
+Record<JobPowerStatus> description_of(const JobPowerStatus* /*type*/) {
+  using R = JobPowerStatus;
+  return Record<R>::answer("JobPowerStatus", kServerAnswer,
+                           "The power of all GPUs of the job together while no straggler is waited for, as the plan in "
+                           "force is emulated.")
+      .field("max_power_w", &R::max_power,
+             "The limit on the peak for which the job was planned: of max_power_w and the budget's present period the "
+             "lower one. Null: none.")
+      .field("max_ramp_w_per_s", &R::max_ramp_w_per_s, "The limit on the ramp, in watts per second. Null: none.")
+      .field("ramp_window_s", &R::ramp_window, "Time over which power is averaged for the ramp.")
+      .field("kept", &R::kept, "Whether the plan keeps to these limits. If not, it is that of the lowest peak found.")
+      .field("mean_w", &R::mean, "Mean power of an iteration.")
+      .field("peak_w", &R::peak, "Highest power of an iteration.")
+      .field("greatest_step_w", &R::greatest_step, "Greatest change of power from one moment to the next.")
+      .field("ramp_w_per_s", &R::ramp_w_per_s,
+             "Greatest change per second of the power averaged over ramp_window_s, in watts per second.")
+      .field("swing_w", &R::swing, "Strongest oscillation between 0.1 and 20 Hz, from peak to peak.")
+      .field("swing_hz", &R::swing_hz, "Frequency of that oscillation.")
+      .field("max_clock_peak_w", &R::max_clock_peak, "Highest power with all computations at their highest clock.")
+      .field("least_time_s", &R::least_time,
+             "No plan in the same order of operations that keeps to max_power_w has shorter iterations. Null: unknown.")
+      .field("least_peak_w", &R::least_peak,
+             "If the limits are not kept: the lowest peak of all plans that were looked at.")
+      .field("least_ramp_w_per_s", &R::least_ramp_w_per_s,
+             "If the limits are not kept: the lowest ramp of all plans that were looked at, in watts per second.")
+      .field("limit_changes_after_s", &R::limit_changes_after,
+             "Time until the server plans for another part of the budget. Null: it will not.");
+}
+
 Record<JobStatus> description_of(const JobStatus* /*type*/) {
   using R = JobStatus;
   return Record<R>::answer("JobStatus", kServerAnswer)
@@ -363,9 +443,10 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
       .field("plan_status", &R::plan_status, kPlanStatus)
       .field("trouble", &R::trouble,
              "What is wrong, in words: why planning failed, which ranks were left out, which stages stay at their "
-             "highest clock, that no rank has finished measuring, that the ranks run another order than planned, or "
-             "what is "
-             "unusual; empty when all is well.")
+             "highest clock, that no rank has finished measuring, that the ranks run another order than planned, that "
+             "no plan keeps to the limits on power, or what is unusual; empty when all is well.")
+      .field("power", &R::power,
+             "The power of the job's plan, and the limits on it. Null: there is no plan, or executed steps adjust it.")
       .field("stragglers", &R::stragglers, "The job's stragglers, in force or announced.");
 }
 
@@ -391,9 +472,12 @@ Record<JobTrouble> description_of(const JobTrouble* /*type*/) {
   using R = JobTrouble;
   return Record<R>::answer(
              "JobTrouble", kEvent,
-             "Event `trouble`: the job's patience has ended, or its ranks run another order than planned.")
+             "Event `trouble`: the job's patience has ended, its ranks run another order than planned, or no plan "
+             "keeps to its limits on power.")
       .field("job", &R::job, "The job's id.", {.needed = true})
-      .field("trouble", &R::trouble, "What the job has waited for in vain, or what its ranks run, in words.",
+      .field("trouble", &R::trouble,
+             "What the job has waited for in vain, what its ranks run, or what cannot be kept, "
+             "in words.",
              {.needed = true});
 }
 
@@ -451,7 +535,7 @@ Record<FrontierReport> description_of(const FrontierReport* /*type*/) {
       .field("limited_by", &R::limited_by,
              "Why the base point is not slower. baseline_time: it may take no longer than all-maximum clocks; "
              "target_time: it may take no longer than target_time_s; least_energy: more time is allowed, but all "
-             "slower points take more energy.")
+             "slower points take more energy; power: limits on power allow no faster plan, or none at all.")
       .field("switch_latency_s", &R::switch_latency,
              "Longest time from a clock change until it takes effect, as schedules charge it; 0: changes are free.")
       .field("expected_saving_pct", &R::expected_saving_pct,

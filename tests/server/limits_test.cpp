@@ -1,0 +1,301 @@
+// Jobs with limits on their power: the plan inside, what is told where there is none, and budgets whose time comes.
+//
+// The job of most tests has two stages. Every forward and backward takes 0.1, 0.11 or 0.125 s at 1400, 1200 or 1000 MHz
+// and draws 400, 300 or 200 W; a stage that waits draws 50 W.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/index.h"
+#include "base/record.h"
+#include "pipeline/pipeline_spec.h"
+#include "pipeline/power_curve.h"
+#include "server/job_plan.h"
+#include "server/limited_plan.h"
+#include "server/test_server.h"
+#include "server/wall_clock.h"
+
+namespace flyball {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using namespace testing;
+
+JobRequest two_stages(const std::string& id, int microbatches) {
+  JobRequest job = small_job(id);
+  job.microbatches = microbatches;
+  job.blocking_power = {Watts(50)};
+  return job;
+}
+
+void measure(Client& client, const JobRequest& job) {
+  const std::string path = "/v1/jobs/" + job.id;
+  client.post("/v1/jobs", to_json(job), 201);
+  for (int rank = 0; rank < job.ranks(); ++rank) {
+    RankRequest place{rank,
+                      rank / (job.stages * job.tensor_parallel),
+                      rank / job.tensor_parallel % job.stages,
+                      rank % job.tensor_parallel,
+                      {}};
+    client.post(path + "/ranks", to_json(place), 201);
+    MeasurementReport report{rank, 0, {}};
+    for (const char* instruction : {"forward", "backward"}) {
+      report.measurements.push_back({instruction, Megahertz(1400), Seconds(0.1), Joules(40), 5});
+      report.measurements.push_back({instruction, Megahertz(1200), Seconds(0.11), Joules(33), 5});
+      report.measurements.push_back({instruction, Megahertz(1000), Seconds(0.125), Joules(25), 5});
+    }
+    client.post(path + "/measurements", to_json(report));
+    const Response done = client.ask("POST", path + "/ranks/" + std::to_string(rank) + "/profiled", "{}");
+    EXPECT_EQ(done.status, 204u) << done.body;
+  }
+}
+
+std::vector<int> clocks_of(const std::optional<RankSchedule>& schedule) {
+  std::vector<int> clocks;
+  if (!schedule) return clocks;
+  for (const ScheduledComputation& one : schedule->computations) clocks.push_back(one.clock_mhz);
+  return clocks;
+}
+
+// Two microbatches. At 1400 MHz an iteration takes 0.6 s, and twice, for 0.1 s, both stages compute: 800 W. The second
+// forward and the first backward of stage 0 may take longer; at 1000 MHz they overlap with the other stage's 400 W:
+//   0 450 W, 0.1 600, 0.225 450, 0.3 600, 0.425 450, until 0.6 s
+// which is 307.5 J, or 512.5 W in the mean.
+TEST(JobLimits, PowerIsShownWithoutThem) {
+  ServerThread server;
+  Client client(server.port(), kToken);
+  measure(client, two_stages("job", 2));
+  ASSERT_TRUE(client.schedule("job", 0));
+  const auto power = client.status("job").power;
+  ASSERT_TRUE(power);
+  EXPECT_FALSE(power->max_power);
+  EXPECT_TRUE(power->kept);
+  EXPECT_NEAR(power->mean.value(), 512.5, 1e-6);
+  EXPECT_NEAR(power->peak.value(), 600.0, 1e-6);
+  EXPECT_NEAR(power->greatest_step.value(), 150.0, 1e-6);
+  EXPECT_NEAR(power->max_clock_peak.value(), 800.0, 1e-6);
+}
+
+// With one microbatch, one stage computes after the other. Below 350 W for each of four copies the fastest is 1200 MHz
+// throughout: 0.44 s at 300 W + 50 W, without any step.
+TEST(JobLimits, TheFastestPlanInsideRuns) {
+  ServerThread server;
+  Client client(server.port(), kToken);
+  JobRequest job = two_stages("job", 1);
+  job.data_parallel = job.tensor_parallel = 2;
+  job.limits.max_power = Watts(1400.5);
+  measure(client, job);
+  const auto schedule = client.schedule("job", 0);
+  ASSERT_TRUE(schedule);
+  EXPECT_THAT(clocks_of(schedule), ElementsAre(1200, 1200));
+  EXPECT_NEAR(schedule->iteration_time.value(), 0.44, 1e-9);
+  const JobStatus status = client.status("job");
+  EXPECT_EQ(status.trouble, "");
+  ASSERT_TRUE(status.power);
+  EXPECT_EQ(status.power->max_power, Watts(1400.5));
+  EXPECT_TRUE(status.power->kept);
+  EXPECT_NEAR(status.power->peak.value(), 1400.0, 1e-6);
+  EXPECT_NEAR(status.power->mean.value(), 1400.0, 1e-6);
+  EXPECT_NEAR(status.power->greatest_step.value(), 0.0, 1e-6);
+  EXPECT_NEAR(status.power->max_clock_peak.value(), 1800.0, 1e-6);
+  EXPECT_EQ(client.get("/v1/jobs/job/frontier").at("limited_by"), "power");
+
+  // A straggler that takes 0.5 s gives time for 1000 MHz, which is inside as well.
+  client.post("/v1/jobs/job/stragglers", to_json(StragglerNotice{std::string("rack"), 0.5 / 0.44, Seconds(0), {}}));
+  EXPECT_THAT(clocks_of(client.schedule("job", 0, schedule->version)), ElementsAre(1000, 1000));
+}
+
+// A limit that the plan keeps to anyway changes nothing.
+TEST(JobLimits, ThatDoNotBindChangeNothing) {
+  ServerThread server;
+  Client client(server.port(), kToken);
+  const JobRequest job = two_stages("free", 2);
+  measure(client, job);
+  JobRequest wide = two_stages("wide", 2);
+  wide.limits.max_power = Watts(601);
+  measure(client, wide);
+  EXPECT_EQ(clocks_of(client.schedule("wide", 0)), clocks_of(client.schedule("free", 0)));
+  EXPECT_EQ(clocks_of(client.schedule("wide", 1)), clocks_of(client.schedule("free", 1)));
+  EXPECT_EQ(client.get("/v1/jobs/wide/frontier").at("limited_by"), "baseline_time");
+}
+
+// 200 W + 50 W are the least that two stages can draw.
+TEST(JobLimits, ThatNoPlanKeepsAreTold) {
+  ServerThread server;
+  Client client(server.port(), kToken);
+  JobRequest job = two_stages("job", 1);
+  job.limits.max_power = Watts(249);
+  measure(client, job);
+  const auto schedule = client.schedule("job", 0);
+  EXPECT_THAT(clocks_of(schedule), ElementsAre(1000, 1000));
+  const JobStatus status = client.status("job");
+  EXPECT_EQ(status.state, JobState::kReady);
+  EXPECT_THAT(status.trouble, HasSubstr("no plan was found that never draws more than 249.0 W"));
+  EXPECT_THAT(status.trouble, HasSubstr("the lowest peak that was found is 250.0 W"));
+  ASSERT_TRUE(status.power);
+  EXPECT_FALSE(status.power->kept);
+  EXPECT_NEAR(status.power->least_peak.value_or(Watts(0)).value(), 250.0, 1e-6);
+  EXPECT_NEAR(status.power->peak.value(), 250.0, 1e-6);
+}
+
+// The schedules that ranks get, replayed on the measured options.
+PowerCurve replayed(Client& client, const JobRequest& job) {
+  SynthRequest synth;
+  synth.stages = job.stages;
+  const Profile profile = synthesize_profile(synth).profile;
+  PipelineSpec spec = pipeline_of(job);
+  const ComputationDag dag = build_dag(spec, profile);
+  ClockPlan plan(at(dag.size()));
+  for (int stage = 0; stage < job.stages; ++stage) {
+    const std::vector<int> clocks = clocks_of(client.schedule(job.id, stage));
+    EXPECT_EQ(clocks.size(), dag.stage_order(stage).size());
+    for (std::size_t k = 0; k < clocks.size(); ++k) {
+      const int i = dag.stage_order(stage)[k];
+      const auto& options = dag.type_of(i).options;
+      plan[at(i)] = static_cast<ClockPlan::value_type>(
+          std::find_if(options.begin(), options.end(),
+                       [&](const ClockOption& one) { return one.frequency == Megahertz(clocks[k]); }) -
+          options.begin());
+    }
+  }
+  return power_curve(dag, plan, std::vector<Watts>(at(job.stages), job.blocking_power.at(0)),
+                     job.data_parallel * job.tensor_parallel);
+}
+
+// The shipped GPT-3 1.3B, with free clock changes and with late ones.
+TEST(JobLimits, SchedulesStayBelowWhenTheyAreReplayed) {
+  ServerThread server;
+  Client client(server.port(), kToken);
+  JobRequest job = small_job("free");
+  job.blocking_power = {Watts(75)};
+  run_profiling(client, job);
+  const Watts before = peak_of(replayed(client, job));
+  for (const double share : {0.95, 0.9, 0.85}) {
+    for (const double latency : {0.0, 0.02}) {
+      job.id = "job-" + std::to_string(share) + "-" + std::to_string(latency);
+      job.switch_latency = Seconds(latency);
+      job.limits.max_power = share * before;
+      run_profiling(client, job);
+      EXPECT_LE(peak_of(replayed(client, job)), *job.limits.max_power);
+      const JobStatus status = client.status(job.id);
+      ASSERT_TRUE(status.power);
+      EXPECT_TRUE(status.power->kept) << status.trouble;
+      EXPECT_LE(status.power->peak, *job.limits.max_power);
+    }
+  }
+}
+
+// 1400 MHz, below 250 W for the first two seconds, and again from the sixth second on. The plan for the lower limit is
+// there before its time.
+TEST(JobLimits, ABudgetComesIntoForceWhenItsTimeComes) {
+  ServerThread server;
+  Client client(server.port(), kToken);
+  JobRequest job = two_stages("job", 1);
+  const double now = now_seconds();
+  job.limits.budget = {{Seconds(now - 100), Seconds(now + 2), Watts(250)},
+                       {Seconds(now + 6), Seconds(now + 1000), Watts(350)}};
+  measure(client, job);
+  const auto first = client.schedule("job", 0);
+  EXPECT_THAT(clocks_of(first), ElementsAre(1000, 1000));
+  const auto second = client.schedule("job", 0, first->version);
+  EXPECT_GE(now_seconds(), now + 2);
+  EXPECT_THAT(clocks_of(second), ElementsAre(1400, 1400));
+  const auto third = client.schedule("job", 0, second->version);
+  EXPECT_LT(now_seconds(), now + 6);
+  EXPECT_THAT(clocks_of(third), ElementsAre(1200, 1200));
+  const auto power = client.status("job").power;
+  ASSERT_TRUE(power);
+  EXPECT_EQ(power->max_power, Watts(350));
+}
+
+TEST(JobLimits, HoldAfterARestart) {
+  const TempFolder folder;
+  const PlanningServerOptions options = local_options(folder / "server.db");
+  auto server = std::make_unique<ServerProcess>(options);
+  auto client = std::make_unique<Client>(server->port(), kToken);
+  JobRequest job = two_stages("job", 1);
+  job.limits.max_power = Watts(351);
+  measure(*client, job);
+  const auto before = client->schedule("job", 0);
+  ASSERT_TRUE(before);
+  server->kill();
+  server = std::make_unique<ServerProcess>(options);
+  client = std::make_unique<Client>(server->port(), kToken);
+  const auto after = client->schedule("job", 0);
+  ASSERT_TRUE(after);
+  EXPECT_EQ(after->version, before->version);
+  EXPECT_THAT(clocks_of(after), ElementsAre(1200, 1200));
+  EXPECT_EQ(client->status("job").power->max_power, Watts(351));
+}
+
+// Seconds 100 to 200 at 300 W, 200 to 300 at 200 W; 250 W at all times.
+TEST(LimitsBetween, LooksAheadForTheLowest) {
+  JobLimits limits;
+  limits.max_power = Watts(250);
+  limits.budget = {{Seconds(100), Seconds(200), Watts(300)}, {Seconds(200), Seconds(300), Watts(200)}};
+  const auto peak = [&](double now) { return limits_between(limits, now, Seconds(10)).peak->value(); };
+  EXPECT_EQ(peak(50), 250);
+  EXPECT_EQ(peak(150), 250);
+  EXPECT_EQ(peak(189.9), 250);
+  EXPECT_EQ(peak(190), 200);
+  EXPECT_EQ(peak(299), 200);
+  EXPECT_EQ(peak(300), 250);
+  EXPECT_EQ(next_change(limits, 50, Seconds(10)), 90.0);
+  EXPECT_EQ(next_change(limits, 195, Seconds(10)), 200.0);
+  EXPECT_EQ(next_change(limits, 200, Seconds(10)), 300.0);
+  EXPECT_FALSE(next_change(limits, 300, Seconds(10)));
+}
+
+std::string with_limits(const std::string& limits) {
+  return R"({"id": "job", "stages": 2, "microbatches": 1, "limits": )" + limits + "}";
+}
+
+TEST(JobLimits, OfStrangersAreRefused) {
+  ServerThread server;
+  Client client(server.port());
+  const auto refused = [&](const std::string& limits, const char* words) {
+    const Response response = client.ask("POST", "/v1/jobs", with_limits(limits));
+    EXPECT_EQ(response.status, 400u) << limits;
+    EXPECT_THAT(response.body, HasSubstr(words)) << limits;
+  };
+  for (const char* power : {"-1", "0", "1e300", R"("900")", "true", "[900]", "{}"}) {
+    refused(R"({"max_power_w": )" + std::string(power) + "}", "max_power_w");
+  }
+  for (const char* power : {"NaN", "Infinity", "1e999"}) {
+    const Response response =
+        client.ask("POST", "/v1/jobs", with_limits(R"({"max_power_w": )" + std::string(power) + "}"));
+    EXPECT_EQ(response.status, 400u) << power;
+  }
+  refused(R"({"max_ramp_w_per_s": -5})", "max_ramp_w_per_s");
+  refused(R"({"ramp_window_s": 0})", "ramp_window_s");
+  refused(R"({"most": 1})", "most");
+  refused("7", "limits");
+  refused(R"({"budget": 7})", "budget");
+  refused(R"({"budget": [{"from_unix_s": 5, "until_unix_s": 5, "power_w": 9}]})", "until_unix_s");
+  refused(R"({"budget": [{"from_unix_s": 5, "until_unix_s": 7, "power_w": 0}]})", "power_w");
+  refused(R"({"budget": [{"from_unix_s": -5, "until_unix_s": 7, "power_w": 9}]})", "from_unix_s");
+  refused(R"({"budget": [{"from_unix_s": 5, "until_unix_s": 7}]})", "power_w");
+  refused(R"({"budget": [{"from_unix_s": 5, "until_unix_s": 7, "power_w": 9},
+                         {"from_unix_s": 6, "until_unix_s": 8, "power_w": 9}]})",
+          "overlap");
+  std::string many = "[";
+  for (int i = 0; i < 513; ++i) {
+    many += (i > 0 ? "," : "") + std::string(R"({"from_unix_s":)") + std::to_string(i) + R"(,"until_unix_s":)" +
+            std::to_string(i + 1) + R"(,"power_w":9})";
+  }
+  refused(R"({"budget": )" + many + "]}", "budget");
+  const Response envpipe = client.ask(
+      "POST", "/v1/jobs", R"({"stages": 2, "microbatches": 4, "planner": "envpipe", "limits": {"max_power_w": 900}})");
+  EXPECT_EQ(envpipe.status, 400u);
+  EXPECT_THAT(envpipe.body, HasSubstr("kept by planners perseus and joint"));
+}
+
+}  // namespace
+}  // namespace flyball
