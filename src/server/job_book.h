@@ -105,6 +105,10 @@ class JobBook {
   void mark_profiled(const std::string& id, const std::vector<int>& ranks, const Answer<std::string>& answer);
   void set_straggler(const std::string& id, const StragglerNotice& notice, const Answer<StragglerTaken>& answer);
 
+  // Replaces the limits on the job's power, which is then planned anew. Throws UsageError where its planner does not
+  // keep to limits, and HttpError 409 for a job that another's plan or client decides about.
+  void set_limits(const std::string& id, JobLimits limits, const Answer<JobLimits>& answer);
+
   // Takes the report of an iteration that a rank has run. Where the schedule of that version asks for reports, and all
   // stages of the first pipeline have reported the step, the next schedule follows. Reports are not stored, but the
   // schedules are: a restart goes on from the version in force.

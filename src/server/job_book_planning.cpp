@@ -10,6 +10,7 @@
 
 #include "base/contain.h"
 #include "base/record.h"
+#include "net/http.h"
 #include "server/job_book_entry.h"
 
 namespace flyball {
@@ -166,6 +167,21 @@ void JobBook::follow_limits(const EntryPointer& entry) {
     start_planning(entry, std::nullopt, !job.all_profiled());
   }
   arm_budget(entry);
+}
+
+void JobBook::set_limits(const std::string& id, JobLimits limits, const Answer<JobLimits>& answer) {
+  const EntryPointer entry = find(id);
+  if (entry->job.stored().kind == JobKind::kZeus) {
+    throw HttpError(409, fmt::format("job {} is one of Zeus's clients; limits are for jobs of Flyball's sessions", id));
+  }
+  check_planner_keeps(limits, planner_of(entry->job.request()));
+  StoredLimits stored{entry->job.stored().job, std::move(limits)};
+  store(stored, answer.reply, [this, entry, answer, limits = stored.limits] {
+    entry->job.set_limits(limits);
+    answer.send(limits);
+    follow_limits(entry);
+    emit_state(*entry);
+  });
 }
 
 void JobBook::arm_budget(const EntryPointer& entry) {

@@ -297,5 +297,114 @@ TEST(JobLimits, OfStrangersAreRefused) {
   EXPECT_THAT(envpipe.body, HasSubstr("kept by planners perseus and joint"));
 }
 
+JobLimits below(double watts) {
+  JobLimits limits;
+  limits.max_power = Watts(watts);
+  return limits;
+}
+
+Response put(Client& client, const JobLimits& limits) {
+  return client.ask("PUT", "/v1/jobs/job/limits", to_json(limits).dump());
+}
+
+// An operator lowers the limit of a running job, lowers it too far, and takes it back; the server remembers the last
+// limit when it is started again.
+TEST(SetLimits, ARunningJobIsPlannedAnew) {
+  const TempFolder folder;
+  const PlanningServerOptions options = local_options(folder / "server.db");
+  auto server = std::make_unique<ServerProcess>(options);
+  auto client = std::make_unique<Client>(server->port(), kToken);
+  JobRequest job = two_stages("job", 1);
+  job.limits.max_power = Watts(1000);
+  measure(*client, job);
+  auto schedule = client->schedule("job", 0);
+  EXPECT_THAT(clocks_of(schedule), ElementsAre(1400, 1400));
+  const auto next = [&] {
+    const std::int64_t before = schedule ? schedule->version : 0;
+    schedule = client->schedule("job", 0, before);
+    EXPECT_TRUE(schedule && schedule->version > before);
+    return clocks_of(schedule);
+  };
+  EXPECT_EQ(put(*client, below(351)).status, 200u);
+  EXPECT_THAT(next(), ElementsAre(1200, 1200));
+  EXPECT_EQ(client->status("job").power->max_power, Watts(351));
+  EXPECT_NEAR(client->status("job").power->peak.value(), 350.0, 1e-6);
+  EXPECT_EQ(put(*client, below(100)).status, 200u);
+  EXPECT_THAT(next(), ElementsAre(1000, 1000));
+  EXPECT_THAT(client->status("job").trouble, HasSubstr("no plan was found"));
+  EXPECT_EQ(put(*client, {}).status, 200u);
+  EXPECT_THAT(next(), ElementsAre(1400, 1400));
+  EXPECT_EQ(client->status("job").trouble, "");
+  EXPECT_FALSE(client->status("job").power->max_power);
+  // While a rank measures again, it counts with what it had measured before.
+  client->post("/v1/jobs/job/measurements",
+               to_json(MeasurementReport{0, 1, {{"forward", Megahertz(1400), Seconds(0.1), Joules(40), 5}}, true}));
+  EXPECT_EQ(put(*client, below(351)).status, 200u);
+  EXPECT_THAT(next(), ElementsAre(1200, 1200));
+  EXPECT_EQ(client->status("job").trouble, "");
+
+  server->kill();
+  server = std::make_unique<ServerProcess>(options);
+  client = std::make_unique<Client>(server->port(), kToken);
+  const auto after = client->schedule("job", 0);
+  ASSERT_TRUE(after);
+  EXPECT_EQ(after->version, schedule->version);
+  EXPECT_THAT(clocks_of(after), ElementsAre(1200, 1200));
+  EXPECT_EQ(read_message<JobLimits>(client->get("/v1/jobs/job/limits")), below(351));
+  // The registration is still the same one.
+  client->post("/v1/jobs", to_json(job), 200);
+  EXPECT_EQ(read_message<JobLimits>(client->get("/v1/jobs/job/limits")), below(351));
+}
+
+TEST(SetLimits, TakesTheJobsToken) {
+  ServerThread server;
+  Client client(server.port(), kToken);
+  measure(client, two_stages("job", 1));
+  Client nobody(server.port());
+  EXPECT_EQ(put(nobody, below(300)).status, 401u);
+  EXPECT_EQ(nobody.ask("GET", "/v1/jobs/job/limits").status, 401u);
+  Client stranger(server.port(), std::string(32, 'x'));
+  EXPECT_EQ(put(stranger, below(300)).status, 403u);
+  EXPECT_EQ(client.ask("PUT", "/v1/jobs/other/limits", "{}").status, 404u);
+  EXPECT_EQ(client.ask("POST", "/v1/jobs/job/limits", "{}").status, 405u);
+  EXPECT_EQ(read_message<JobLimits>(client.get("/v1/jobs/job/limits")), JobLimits{});
+}
+
+TEST(SetLimits, RefusesWhatMakesNoSense) {
+  ServerThread server;
+  Client client(server.port(), kToken);
+  JobRequest job = two_stages("job", 1);
+  job.limits.max_power = Watts(351);
+  measure(client, job);
+  const auto version = client.schedule("job", 0)->version;
+  const auto answer = [&](const std::string& body) { return client.ask("PUT", "/v1/jobs/job/limits", body).status; };
+  for (const char* body : {"", "{", "7", "[]", "null", R"({"max_power_w": -1})", R"({"max_power_w": NaN})",
+                           R"({"max_power_w": 1e999})", R"({"max_power_w": "9"})", R"({"limits": {}})",
+                           R"({"budget": [[1, 2, 3]]})", R"({"budget": {"from_unix_s": 1}})"}) {
+    EXPECT_EQ(answer(body), 400u) << body;
+  }
+  std::string many = R"({"budget": [)";
+  for (int i = 0; i < 1'000'000; ++i) many += R"({"from_unix_s":1,"until_unix_s":2,"power_w":9},)";
+  Client another(server.port(), kToken);
+  unsigned status = 0;
+  try {
+    status = another.ask("PUT", "/v1/jobs/job/limits", many + "0]}").status;
+  } catch (const Error&) {
+    status = 413;  // the server closed the connection before all was sent
+  }
+  EXPECT_EQ(status, 413u);
+  EXPECT_EQ(answer(many.substr(0, 100'000) + "0]}"), 413u);
+  EXPECT_EQ(client.status("job").power->max_power, Watts(351));
+  EXPECT_EQ(client.status("job").version, version);
+
+  JobRequest envpipe = two_stages("envpipe", 1);
+  envpipe.planner = "envpipe";
+  client.post("/v1/jobs", to_json(envpipe), 201);
+  const Response refused = client.ask("PUT", "/v1/jobs/envpipe/limits", to_json(below(300)).dump());
+  EXPECT_EQ(refused.status, 400u);
+  EXPECT_THAT(refused.body, HasSubstr("kept by planners perseus and joint"));
+  EXPECT_EQ(client.ask("PUT", "/v1/jobs/envpipe/limits", "{}").status, 200u);
+}
+
 }  // namespace
 }  // namespace flyball
