@@ -461,6 +461,7 @@ JobStatus Job::status(double now) const {
   status.frontier_version = current_ ? current_->frontier_version : 0;
   if (current_) status.plan_status = current_->plan->status();
   std::vector<std::string> troubles = {left_out_, order_trouble(request(), stored_.order_seen), warnings_};
+  if (current_) troubles.push_back(budget_warning(limits(), now, current_->plan->least_peak()));
   std::erase(troubles, "");
   status.trouble = failure_.empty() ? fmt::format("{}", fmt::join(troubles, "; ")) : failure_;
   status.stragglers = straggler_states(now);

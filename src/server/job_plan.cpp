@@ -258,7 +258,8 @@ JobPlan::JobPlan(const JobPlan& other)
       min_dwell_(other.min_dwell_),
       asked_(other.asked_),
       limits_(other.limits_),
-      power_(other.power_) {}
+      power_(other.power_),
+      least_peak_(other.least_peak_) {}
 
 std::shared_ptr<const JobPlan> JobPlan::reconfigured(std::span<const std::vector<MeasuredTimes>> stages) const {
   const std::shared_ptr<JobPlan> next(new JobPlan(*this));
@@ -271,6 +272,7 @@ void JobPlan::set_only_plan(const ClockPlan& plan) {
   const PlanProblem& problem = basis_->realised;
   expected_saving_pct_.reset();  // it belonged to another plan
   power_.reset();
+  least_peak_ = Watts(0);
   result_.frontier = Frontier(problem.total_blocking());
   result_.frontier.add(replay(*problem.dag, problem.blocking, plan), plan);
   result_.frontier.finish();
@@ -418,6 +420,8 @@ void JobPlan::take_power(const JobRequest& request) {
   power.swing_hz = shape.swing.hertz;
   power.max_clock_peak =
       peak_of(power_curve(basis_->dag, max_clock_plan(basis_->problem), basis_->problem.blocking, kept.copies));
+  least_peak_ =
+      peak_of(power_curve(basis_->dag, least_power_plan(basis_->problem), basis_->problem.blocking, kept.copies));
   power.least_time = kept.least_time;
   if (!kept.least) return;
   power.least_peak = kept.least->peak;

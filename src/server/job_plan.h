@@ -124,6 +124,8 @@ class JobPlan {
   // Returns the power of the whole job at the base point, late clock changes charged; none where executed steps have
   // adjusted the plan.
   [[nodiscard]] const std::optional<JobPowerStatus>& power() const { return power_; }
+  // Returns the peak of the whole job with every computation at its option of least power; 0 where power() is none.
+  [[nodiscard]] Watts least_peak() const { return least_peak_; }
 
   // Returns the number of the order of schedule()'s computations (RankSchedule::order).
   [[nodiscard]] std::int64_t order() const { return order_; }
@@ -198,6 +200,7 @@ class JobPlan {
   ClocksAsked asked_ = ClocksAsked::kWhenFree;
   std::optional<LimitsKept> limits_;  // where there are limits on power
   std::optional<JobPowerStatus> power_;
+  Watts least_peak_;
   mutable std::mutex mutex_;
   mutable std::map<Run, PreparedRun> prepared_;  // guarded by mutex_
 };

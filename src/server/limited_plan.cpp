@@ -170,4 +170,15 @@ std::string limits_warning(const LimitsKept& kept, Watts peak, double ramp_w_per
       words, limits.peak ? "peak" : "ramp", runs, least);
 }
 
+std::string budget_warning(const JobLimits& limits, double now, Watts least_peak) {
+  const auto low = std::find_if(limits.budget.begin(), limits.budget.end(), [&](const JobLimits::Period& one) {
+    return one.from.value() > now && one.power < least_peak;
+  });
+  if (low == limits.budget.end()) return {};
+  return fmt::format(
+      "the budget allows {:.1f} W from {:.0f} until {:.0f} (seconds since 1970), but with every computation at its "
+      "option of least power the job's peak is {:.1f} W; raise that, or let fewer GPUs run then",
+      low->power.value(), low->from.value(), low->until.value(), least_peak.value());
+}
+
 }  // namespace flyball

@@ -68,4 +68,8 @@ struct LatePower {
 // Returns a sentence where limits are not kept; empty otherwise.
 [[nodiscard]] std::string limits_warning(const LimitsKept& kept, Watts peak, double ramp_w_per_s, Seconds time);
 
+// Returns a sentence where a period of the budget that has not begun allows less than `least_peak`, the peak at which
+// every computation draws least; empty otherwise.
+[[nodiscard]] std::string budget_warning(const JobLimits& limits, double now, Watts least_peak);
+
 }  // namespace flyball

@@ -142,6 +142,7 @@ TEST(JobLimits, ThatNoPlanKeepsAreTold) {
   ASSERT_TRUE(status.power);
   EXPECT_FALSE(status.power->kept);
   EXPECT_NEAR(status.power->least_peak.value_or(Watts(0)).value(), 250.0, 1e-6);
+  EXPECT_THAT(client.ask("GET", "/metrics").body, HasSubstr("flyball_server_jobs_over_limits 1\n"));
   EXPECT_NEAR(status.power->peak.value(), 250.0, 1e-6);
 }
 
@@ -354,6 +355,26 @@ TEST(SetLimits, ARunningJobIsPlannedAnew) {
   // The registration is still the same one.
   client->post("/v1/jobs", to_json(job), 200);
   EXPECT_EQ(read_message<JobLimits>(client->get("/v1/jobs/job/limits")), below(351));
+}
+
+// 200 W + 50 W are the least that two stages can draw: a later period of 240 W is told before it begins.
+TEST(SetLimits, ABudgetThatNoPlanWillKeepIsToldBefore) {
+  ServerThread server;
+  Client client(server.port(), kToken);
+  measure(client, two_stages("job", 1));
+  const auto version = client.schedule("job", 0)->version;
+  JobLimits limits;
+  const double now = now_seconds();
+  limits.budget = {{Seconds(now + 1000), Seconds(now + 2000), Watts(251)},
+                   {Seconds(now + 3000), Seconds(now + 4000), Watts(240)}};
+  EXPECT_EQ(put(client, limits).status, 200u);
+  const JobStatus status = client.status("job");
+  EXPECT_EQ(status.version, version);
+  EXPECT_THAT(status.trouble, HasSubstr("the budget allows 240.0 W"));
+  EXPECT_THAT(status.trouble, HasSubstr("the job's peak is 250.0 W"));
+  ASSERT_TRUE(status.power && status.power->limit_changes_after);
+  EXPECT_NEAR(status.power->limit_changes_after->value(), 1000, 60);
+  EXPECT_THAT(client.ask("GET", "/metrics").body, HasSubstr("flyball_server_jobs_over_limits 0\n"));
 }
 
 TEST(SetLimits, TakesTheJobsToken) {
