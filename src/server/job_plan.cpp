@@ -406,7 +406,7 @@ void JobPlan::take_power(const JobRequest& request) {
   const LimitsKept kept = limits_.value_or(LimitsKept{{}, request.data_parallel * request.tensor_parallel});
   const ClockPlan plan = is_without_cost() ? frontier().plan(base_point_) : prepared_.at(base_run()).plan;
   const Seconds window = limits_ ? kept.limits.ramp_window : request.limits.ramp_window;
-  const PowerShape shape = shape_of(late_power(basis_->realised, plan, kept.copies, late()), window);
+  const PowerShape shape = late_shape(basis_->realised, plan, kept.copies, late(), window);
   JobPowerStatus& power = power_.emplace();
   power.max_power = kept.limits.peak;
   power.max_ramp_w_per_s = kept.limits.ramp_w_per_s;

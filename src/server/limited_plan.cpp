@@ -41,14 +41,15 @@ Frontier only_plan(const PlanProblem& problem, const ComputationDag& dag, const 
   return frontier;
 }
 
+// The last is that with the longest latency.
 std::vector<PowerCurve> late_powers(const PlanProblem& problem, const ClockPlan& plan, int copies,
                                     const LatePower& late) {
   std::vector<PowerCurve> curves = {power_curve(*problem.dag, plan, problem.blocking, copies)};
   const auto add = [&](Nanoseconds latency) {
     curves.push_back(LateClocks(*problem.dag, problem.blocking, latency, late.asked).power(plan, copies));
   };
-  if (late.latency > 0) add(late.latency);
   if (late.spread > 0) add(late.latency - late.spread);
+  if (late.latency > 0) add(late.latency);
   return curves;
 }
 
@@ -130,10 +131,17 @@ LimitedPlan least_power_instead(const PlanProblem& problem, const JobRequest& jo
   return made;
 }
 
-PowerCurve late_power(const PlanProblem& problem, const ClockPlan& plan, int copies, const LatePower& late) {
-  std::vector<PowerCurve> curves = late_powers(problem, plan, copies, late);
-  return *std::max_element(curves.begin(), curves.end(),
-                           [](const auto& a, const auto& b) { return peak_of(a) < peak_of(b); });
+PowerShape late_shape(const PlanProblem& problem, const ClockPlan& plan, int copies, const LatePower& late,
+                      Seconds ramp_window) {
+  const std::vector<PowerCurve> curves = late_powers(problem, plan, copies, late);
+  PowerShape shape = shape_of(curves.back(), ramp_window);
+  for (const PowerCurve& curve : curves) {
+    const PowerShape other = shape_of(curve, ramp_window);
+    shape.peak = std::max(shape.peak, other.peak);
+    shape.greatest_step = std::max(shape.greatest_step, other.greatest_step);
+    shape.ramp_w_per_s = std::max(shape.ramp_w_per_s, other.ramp_w_per_s);
+  }
+  return shape;
 }
 
 bool keeps_late(const PlanProblem& problem, const ClockPlan& plan, const LimitsKept& kept, const LatePower& late) {

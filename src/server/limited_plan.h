@@ -58,9 +58,10 @@ struct LatePower {
   Nanoseconds spread = 0;
   ClocksAsked asked = ClocksAsked::kWhenFree;
 };
-// Returns the power of `copies` GPUs on every stage with that of the three at which its peak is highest.
-[[nodiscard]] PowerCurve late_power(const PlanProblem& problem, const ClockPlan& plan, int copies,
-                                    const LatePower& late);
+// Returns the figures of `copies` GPUs on every stage with the longest latency, as energies are charged; peak, step and
+// ramp are the greatest of the three.
+[[nodiscard]] PowerShape late_shape(const PlanProblem& problem, const ClockPlan& plan, int copies,
+                                    const LatePower& late, Seconds ramp_window);
 // Returns whether it keeps to the limits with each.
 [[nodiscard]] bool keeps_late(const PlanProblem& problem, const ClockPlan& plan, const LimitsKept& kept,
                               const LatePower& late);
