@@ -154,7 +154,7 @@ PowerSwing swing_of(const PowerCurve& curve) {
   return swing;
 }
 
-PowerShape shape_of(const PowerCurve& curve, Seconds ramp_window) {
+PowerShape shape_of(const PowerCurve& curve, Seconds ramp_window, bool with_swing) {
   PowerShape shape;
   shape.mean = Joules(EnergyUntil(curve).total()) / to_seconds(curve.period);
   shape.least = *std::min_element(curve.power.begin(), curve.power.end());
@@ -164,7 +164,7 @@ PowerShape shape_of(const PowerCurve& curve, Seconds ramp_window) {
     shape.greatest_step = std::max(shape.greatest_step, Watts(std::abs((curve.power[k] - before).value())));
   }
   shape.ramp_w_per_s = ramp_of(curve, ramp_window);
-  shape.swing = swing_of(curve);
+  if (with_swing) shape.swing = swing_of(curve);
   return shape;
 }
 

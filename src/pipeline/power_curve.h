@@ -74,6 +74,7 @@ struct PowerShape {
   PowerSwing swing;
 };
 
-[[nodiscard]] PowerShape shape_of(const PowerCurve& curve, Seconds ramp_window);
+// Without `with_swing`, the swing, which costs most, is left at 0.
+[[nodiscard]] PowerShape shape_of(const PowerCurve& curve, Seconds ramp_window, bool with_swing = true);
 
 }  // namespace flyball

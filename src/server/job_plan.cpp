@@ -333,6 +333,7 @@ bool JobPlan::is_prepared_at_once(const Run& run) const {
 
 void JobPlan::prepare(const Run& run, const Progress& progress) const {
   if (is_prepared(run)) return;
+  if (limits_ && !limits_->kept && waits_for_straggler(run)) return take_base_for(run);
   const PlanProblem& problem = basis_->realised;
   PreparedRun made;
   const Nanoseconds allowed = to_nanoseconds(run.allowed);
@@ -385,8 +386,9 @@ bool JobPlan::is_inside(const ClockPlan& plan) const {
 // limits then, slower points are tried, and at last the plan of least power, which hardly changes a clock.
 void JobPlan::settle_base(const Progress& progress) {
   constexpr std::size_t kMostTried = 8;
+  if (limits_ && !limits_->kept && !is_without_cost()) return settle_least();
   prepare(base_run(), progress);
-  if (!limits_ || !limits_->kept || is_without_cost()) return;
+  if (!limits_ || is_without_cost()) return;
   const std::size_t first = base_point_;
   const auto inside = [&] { return prepared_.at(base_run()).inside; };
   for (std::size_t k = 1; k <= kMostTried && !inside(); ++k) {
@@ -402,11 +404,24 @@ void JobPlan::settle_base(const Progress& progress) {
   keep_prepared(base_run(), std::move(least));
 }
 
+void JobPlan::settle_least() {
+  const auto figure_of = [&](const ClockPlan& plan) {
+    const PowerShape shape =
+        late_shape(basis_->realised, plan, limits_->copies, late(), limits_->limits.ramp_window).shape;
+    return limits_->limits.peak ? shape.peak.value() : shape.ramp_w_per_s;
+  };
+  PreparedRun least{least_power_plan(basis_->realised), {}, {}, {}, false};
+  ClockPlan planned = frontier().plan(base_point_);
+  if (figure_of(planned) < figure_of(least.plan)) least.plan = std::move(planned);
+  keep_prepared(base_run(), std::move(least));
+}
+
 void JobPlan::take_power(const JobRequest& request) {
   const LimitsKept kept = limits_.value_or(LimitsKept{{}, request.data_parallel * request.tensor_parallel});
   const ClockPlan plan = is_without_cost() ? frontier().plan(base_point_) : prepared_.at(base_run()).plan;
   const Seconds window = limits_ ? kept.limits.ramp_window : request.limits.ramp_window;
-  const PowerShape shape = late_shape(basis_->realised, plan, kept.copies, late(), window);
+  const LateShape late_figures = late_shape(basis_->realised, plan, kept.copies, late(), window);
+  const PowerShape& shape = late_figures.shape;
   JobPowerStatus& power = power_.emplace();
   power.max_power = kept.limits.peak;
   power.max_ramp_w_per_s = kept.limits.ramp_w_per_s;
@@ -416,8 +431,10 @@ void JobPlan::take_power(const JobRequest& request) {
   power.peak = shape.peak;
   power.greatest_step = shape.greatest_step;
   power.ramp_w_per_s = shape.ramp_w_per_s;
-  power.swing = shape.swing.peak_to_peak;
-  power.swing_hz = shape.swing.hertz;
+  if (late_figures.has_swing) {
+    power.swing = shape.swing.peak_to_peak;
+    power.swing_hz = shape.swing.hertz;
+  }
   power.max_clock_peak =
       peak_of(power_curve(basis_->dag, max_clock_plan(basis_->problem), basis_->problem.blocking, kept.copies));
   least_peak_ =

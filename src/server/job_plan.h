@@ -172,6 +172,7 @@ class JobPlan {
   [[nodiscard]] bool is_inside(const ClockPlan& plan) const;
   [[nodiscard]] Run base_run() const { return {base_point_, frontier().time(base_point_)}; }
   void settle_base(const Progress& progress);
+  void settle_least();  // where no plan keeps to the limits
   void keep_prepared(const Run& run, PreparedRun made) const;
   [[nodiscard]] bool is_without_cost() const { return switch_latency_ == 0 && min_dwell_ == 0; }
   [[nodiscard]] LatePower late() const { return {switch_latency_, switch_spread_, asked_}; }

@@ -131,17 +131,21 @@ LimitedPlan least_power_instead(const PlanProblem& problem, const JobRequest& jo
   return made;
 }
 
-PowerShape late_shape(const PlanProblem& problem, const ClockPlan& plan, int copies, const LatePower& late,
-                      Seconds ramp_window) {
+LateShape late_shape(const PlanProblem& problem, const ClockPlan& plan, int copies, const LatePower& late,
+                     Seconds ramp_window) {
   const std::vector<PowerCurve> curves = late_powers(problem, plan, copies, late);
-  PowerShape shape = shape_of(curves.back(), ramp_window);
+  constexpr std::size_t kMostWithSwing = 50'000;
+  LateShape all;
+  all.has_swing = curves.back().begin.size() <= kMostWithSwing;
+  PowerShape& shape = all.shape;
+  shape = shape_of(curves.back(), ramp_window, all.has_swing);
   for (const PowerCurve& curve : curves) {
-    const PowerShape other = shape_of(curve, ramp_window);
+    const PowerShape other = shape_of(curve, ramp_window, false);
     shape.peak = std::max(shape.peak, other.peak);
     shape.greatest_step = std::max(shape.greatest_step, other.greatest_step);
     shape.ramp_w_per_s = std::max(shape.ramp_w_per_s, other.ramp_w_per_s);
   }
-  return shape;
+  return all;
 }
 
 bool keeps_late(const PlanProblem& problem, const ClockPlan& plan, const LimitsKept& kept, const LatePower& late) {

@@ -60,8 +60,13 @@ struct LatePower {
 };
 // Returns the figures of `copies` GPUs on every stage with the longest latency, as energies are charged; peak, step and
 // ramp are the greatest of the three.
-[[nodiscard]] PowerShape late_shape(const PlanProblem& problem, const ClockPlan& plan, int copies,
-                                    const LatePower& late, Seconds ramp_window);
+// The swing is left out of curves with so many pieces that it would take seconds.
+struct LateShape {
+  PowerShape shape;
+  bool has_swing = true;
+};
+[[nodiscard]] LateShape late_shape(const PlanProblem& problem, const ClockPlan& plan, int copies, const LatePower& late,
+                                   Seconds ramp_window);
 // Returns whether it keeps to the limits with each.
 [[nodiscard]] bool keeps_late(const PlanProblem& problem, const ClockPlan& plan, const LimitsKept& kept,
                               const LatePower& late);

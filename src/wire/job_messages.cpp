@@ -397,13 +397,16 @@ Record<JobPowerStatus> description_of(const JobPowerStatus* /*type*/) {
       .field("max_ramp_w_per_s", &R::max_ramp_w_per_s, "The limit on the ramp, in watts per second. Null: none.")
       .field("ramp_window_s", &R::ramp_window, "Time over which power is averaged for the ramp.")
       .field("kept", &R::kept, "Whether the plan keeps to these limits. If not, it is that of the lowest peak found.")
-      .field("mean_w", &R::mean, "Mean power of an iteration.")
+      .field("mean_w", &R::mean, "Mean power of an iteration, the longest delay of clock changes charged.")
       .field("peak_w", &R::peak, "Highest power of an iteration.")
       .field("greatest_step_w", &R::greatest_step, "Greatest change of power from one moment to the next.")
       .field("ramp_w_per_s", &R::ramp_w_per_s,
              "Greatest change per second of the power averaged over ramp_window_s, in watts per second.")
-      .field("swing_w", &R::swing, "Strongest oscillation between 0.1 and 20 Hz, from peak to peak.")
-      .field("swing_hz", &R::swing_hz, "Frequency of that oscillation.")
+      .field(
+          "swing_w", &R::swing,
+          "Strongest oscillation between 0.1 and 20 Hz, from peak to peak. Null: the iteration has too many operations "
+          "to tell.")
+      .field("swing_hz", &R::swing_hz, "Frequency of that oscillation, in Hz.")
       .field("max_clock_peak_w", &R::max_clock_peak, "Highest power with all computations at their highest clock.")
       .field("least_time_s", &R::least_time,
              "No plan in the same order of operations that keeps to max_power_w has shorter iterations. Null: unknown.")

@@ -226,8 +226,8 @@ struct JobPowerStatus {
   Watts peak;
   Watts greatest_step;  // from one moment to the next
   double ramp_w_per_s = 0.0;
-  Watts swing;  // the strongest oscillation between 0.1 and 20 Hz, from peak to peak
-  double swing_hz = 0.0;
+  std::optional<Watts> swing;  // the strongest oscillation between 0.1 and 20 Hz, from peak to peak
+  std::optional<double> swing_hz;
   Watts max_clock_peak;                        // the peak with all computations at their highest clock
   std::optional<Seconds> least_time;           // no plan in this order that keeps to max_power is faster
   std::optional<Watts> least_peak;             // the lowest peak that was found, where limits are not kept

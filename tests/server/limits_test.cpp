@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/index.h"
@@ -18,6 +18,7 @@
 #include "pipeline/power_curve.h"
 #include "server/job_plan.h"
 #include "server/limited_plan.h"
+#include "server/measurements.h"
 #include "server/test_server.h"
 #include "server/wall_clock.h"
 
@@ -191,6 +192,92 @@ TEST(JobLimits, SchedulesStayBelowWhenTheyAreReplayed) {
       EXPECT_LE(status.power->peak, *job.limits.max_power);
     }
   }
+}
+
+std::vector<RankMeasurements> measured_stages() {
+  const auto sums = std::make_shared<MeasurementSums>();
+  std::vector<InstructionMeasurement> all;
+  for (const char* instruction : {"forward", "backward"}) {
+    all.push_back({instruction, Megahertz(1400), Seconds(0.1), Joules(40), 1});
+    all.push_back({instruction, Megahertz(1200), Seconds(0.11), Joules(33), 1});
+    all.push_back({instruction, Megahertz(1000), Seconds(0.125), Joules(25), 1});
+  }
+  add_measurements(*sums, all);
+  return {{0, 0, sums}, {1, 1, sums}};
+}
+
+std::shared_ptr<const JobPlan> plan_below(const JobRequest& job, double watts,
+                                          const std::function<bool()>& out_of_time = {}) {
+  JobPowerLimits limits;
+  limits.peak = Watts(watts);
+  return JobPlan::make(
+      job.id, job, measured_stages(), [](double) { return true; }, std::nullopt, {}, out_of_time,
+      ClocksAsked::kWhenFree, OrderSeen::kAsTold, limits);
+}
+
+std::set<int> clocks_of(const JobPlan& plan) {
+  std::set<int> clocks;
+  for (const auto& stage : plan.schedule({plan.base_point(), plan.frontier().time(plan.base_point())}).stages) {
+    for (const ScheduledComputation& one : stage) clocks.insert(one.clock_mhz);
+  }
+  return clocks;
+}
+
+// When the time that a plan may take is over, nothing has been searched for: all computations draw what they draw least,
+// 250 W in all.
+TEST(LimitedPlan, OutOfTimeEverythingDrawsLeast) {
+  const auto plan = plan_below(two_stages("job", 1), 351, [] { return true; });
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->status(), PlanStatus::kIncomplete);
+  EXPECT_FALSE(plan->keeps_limits());
+  EXPECT_THAT(clocks_of(*plan), ElementsAre(1000));
+  EXPECT_NEAR(plan->power()->peak.value(), 250.0, 1e-6);
+  EXPECT_TRUE(plan->power()->kept);
+  ASSERT_EQ(plan->warnings().size(), 1u);
+  EXPECT_THAT(plan->warnings().front(), HasSubstr("--planning-time"));
+}
+
+// With two microbatches both stages compute at once. Clock changes that come 0.06 s late, in the middle of what follows,
+// mix the powers of two clocks; whatever runs is inside as long as all is told.
+TEST(LimitedPlan, LateChangesAreInside) {
+  JobRequest job = two_stages("job", 2);
+  job.switch_latency = Seconds(0.06);
+  for (int watts = 400; watts <= 800; watts += 25) {
+    const auto plan = plan_below(job, watts);
+    ASSERT_TRUE(plan && plan->power());
+    EXPECT_TRUE(plan->keeps_limits()) << watts;
+    EXPECT_LE(plan->power()->peak.value(), watts * (1.0 + 1e-9)) << watts;
+  }
+  // Changes would make a plan draw more than 400 W for some time, which all at 1000 MHz never do.
+  const auto below_all = plan_below(job, 399);
+  EXPECT_FALSE(below_all->keeps_limits());
+  EXPECT_THAT(clocks_of(*below_all), ElementsAre(1000));
+  EXPECT_NEAR(below_all->power()->peak.value(), 400.0, 1e-6);
+  EXPECT_NEAR(below_all->power()->least_peak->value(), 400.0, 1e-6);
+}
+
+// Four stages whose order is free: the planner keeps to the limit in the order that it has chosen.
+TEST(JobLimits, HoldInAnOrderOfThePlanners) {
+  ServerThread server;
+  Client client(server.port(), kToken);
+  JobRequest job = small_job("free");
+  job.stages = 4;
+  job.microbatches = 6;
+  job.executes_order = true;
+  job.memory_limit = {6};
+  run_profiling(client, job);
+  const auto free = client.schedule("free", 0);
+  ASSERT_TRUE(free);
+  EXPECT_NE(free->order, 0);
+  const Watts before = client.status("free").power->peak;
+  job.id = "job";
+  job.limits.max_power = 0.97 * before;
+  run_profiling(client, job);
+  ASSERT_TRUE(client.schedule("job", 0));
+  const JobStatus status = client.status("job");
+  EXPECT_EQ(status.planner, "joint");
+  EXPECT_TRUE(status.power->kept);
+  EXPECT_LE(status.power->peak, *job.limits.max_power);
 }
 
 // 1400 MHz, below 250 W for the first two seconds, and again from the sixth second on. The plan for the lower limit is
