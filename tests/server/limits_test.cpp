@@ -223,8 +223,8 @@ std::set<int> clocks_of(const JobPlan& plan) {
   return clocks;
 }
 
-// When the time that a plan may take is over, nothing has been searched for: all computations draw what they draw least,
-// 250 W in all.
+// When the time that a plan may take is over, nothing has been searched for: every computation draws the least that it
+// can, 250 W in all.
 TEST(LimitedPlan, OutOfTimeEverythingDrawsLeast) {
   const auto plan = plan_below(two_stages("job", 1), 351, [] { return true; });
   ASSERT_TRUE(plan);
@@ -237,8 +237,8 @@ TEST(LimitedPlan, OutOfTimeEverythingDrawsLeast) {
   EXPECT_THAT(plan->warnings().front(), HasSubstr("--planning-time"));
 }
 
-// With two microbatches both stages compute at once. Clock changes that come 0.06 s late, in the middle of what follows,
-// mix the powers of two clocks; whatever runs is inside as long as all is told.
+// With two microbatches both stages compute at once. Clock changes that come 0.06 s late, in the middle of what
+// follows, mix the powers of two clocks.
 TEST(LimitedPlan, LateChangesAreInside) {
   JobRequest job = two_stages("job", 2);
   job.switch_latency = Seconds(0.06);
