@@ -292,19 +292,25 @@ def emulators(flyball: Flyball) -> str:
                      "energy off %"], rows)
 
 
+def made_of(flyball: Flyball, profile: str) -> tuple[str, str, dict]:
+    """GPU and workload of a shipped profile, and what the workload's file has on that GPU."""
+    gpu, workload = (flyball.header(profile, rf"^# Made by: .* --{what} (\S+)") for what in ("gpu", "workload"))
+    text = (ROOT / "data" / "workloads" / f"{workload}.toml").read_text(encoding="utf-8")
+    return gpu, workload, tomllib.loads(text)["on"].get(gpu, {})
+
+
 def calibrated(flyball: Flyball, profile: str) -> list[str]:
     """What times, ratios and energies of a shipped profile were set to; docs/profiles.md has it at length."""
-    gpu = flyball.header(profile, r"^# Made by: .* --gpu (\S+)")
-    workload = flyball.header(profile, r"^# Made by: .* --workload (\S+)")
+    gpu, workload, on = made_of(flyball, profile)
     stages = int(flyball.header(profile, r"one GPU of each of (\d+) stages"))
-    device, on = (tomllib.loads((ROOT / "data" / kind / f"{name}.toml").read_text(encoding="utf-8"))
-                  for kind, name in (("devices", gpu), ("workloads", workload)))
-    on = on["on"].get(gpu, {})
+    device = tomllib.loads((ROOT / "data" / "devices" / f"{gpu}.toml").read_text(encoding="utf-8"))
     ratio = next((str(part["imbalance"]) for part in on.get("partitions", ())
                   if len(part["bounds"]) == stages + 1 and "imbalance" in part), "")
     if "layer_time_s" in on:
         return ["seven published points", ratio, "the same points, J"]
-    times = f"FLOP at {device['compute']['sustained_tflops']:g} TFLOP/s"
+    measured = "measured" in on
+    times = f"FLOP at {(on if measured else device['compute'])['sustained_tflops']:g} TFLOP/s" + \
+        (", to a measured iteration" if measured else "")
     if "forward" not in on:
         return [times, ratio, "the GPU's: clock of least energy, 20 to 25 % longer there"]
     if profile in (row[0] for row in TABLE_6):
@@ -312,7 +318,30 @@ def calibrated(flyball: Flyball, profile: str) -> list[str]:
     averaged = next((group for group, rows in TABLE_3.items() if profile in (row[0] for row in rows)), None)
     near = ", near the seven points" if workload in ("gpt3-2.7b", "gpt3-6.7b") else ""
     mean_saving = f", to a mean saving of {POTENTIAL[averaged][0]} %" if averaged else ""
-    return [times, ratio, f"by hand{near}{mean_saving}"]
+    scaled = f"; all powers x {on['power_scale']:g}, to a measured iteration" if measured else ""
+    return [times, ratio, f"by hand{near}{mean_saving}{scaled}"]
+
+
+def fitted_numbers(flyball: Flyball) -> str:
+    """What was fitted to measured iterations, beside what fits exactly: times are as many times longer as the rate is
+    lower, and what operations take is in proportion to the scale, while waiting is not."""
+    rows = []
+    for workload, profile in SHIPPED.items():
+        run, on = recorded("perseus", workload).base, made_of(flyball, profile)[2]
+        microbatches = flyball.header(profile, r"^# Published run: (\d+) microbatches")
+        shipped = flyball.plan(profile, "max")["baseline"]
+        computing = flyball.run_once("plan", str(PROFILES / f"{profile}.csv"), "--microbatches", microbatches,
+                                     "--blocking-power", "0", "--planner", "max")["baseline"]["energy"]
+        longer = run.time / shipped["time"]
+        waiting = shipped["energy"] - computing
+        scale = (run.energy - longer * waiting) / (longer * computing)
+        rows.append([profile, "sustained TFLOP/s", f"{on['sustained_tflops']:g}",
+                     f"{on['sustained_tflops'] / longer:.4g}", f"{run.time:.3f} s",
+                     off(shipped["time"], run.time, 2)])
+        rows.append(["", "scale of power", f"{on['power_scale']:g}", f"{on['power_scale'] * scale:.4g}",
+                     f"{run.energy:.0f} J", off(shipped["energy"], run.energy, 2)])
+    return markdown(["shipped profile", "fitted number", "value", "fits exactly", "fitted to: an iteration at maximum "
+                     "clocks", "shipped, % off"], rows, 2)
 
 
 def what_to_what(flyball: Flyball) -> str:
@@ -374,6 +403,7 @@ TABLES: paper_tables.Tables = {
     "4-again": table_4_again,
     "6": table_6,
     "emulators": emulators,
+    "fitted-numbers": fitted_numbers,
     "what-to-what": what_to_what,
     "stages-beside-real": stages_beside_real,
     "iterations-beside-real": iterations_beside_real,

@@ -24,6 +24,7 @@ Launcher::Launcher(Job job) : job_(std::move(job)) {
     stages_.push_back(std::move(end));
   }
   answers_.resize(links.size());
+  most_held_.resize(links.size());
   std::fflush(nullptr);
   for (int stage = 0; stage < count; ++stage) {
     const pid_t process = fork();
@@ -47,7 +48,7 @@ Launcher::Launcher(Job job) : job_(std::move(job)) {
 Launcher::~Launcher() {
   for (Channel& stage : stages_) {
     try {
-      stage.send(Command{Order::kQuit, 0.0});
+      stage.send(Command{Request::kQuit});
     } catch (const Hangup&) {
       // It is gone already.
     }
@@ -80,7 +81,12 @@ void Launcher::collect() {
 void Launcher::step() {
   if (interrupted && interrupted()) throw std::runtime_error("interrupted");
   const auto begin = std::chrono::steady_clock::now();
-  command_all({Order::kStep, 0.0});
+  // Stages that run different orders would wait for each other for ever.
+  const std::int64_t held = answers_[0].order_held;
+  const bool agreed =
+      std::all_of(answers_.begin(), answers_.end(), [held](const Answer& answer) { return answer.order_held == held; });
+  command_all({Request::kStep, 0.0, agreed ? held : 0});
+  for (std::size_t i = 0; i < answers_.size(); ++i) most_held_[i] = answers_[i].most_held;
   double result = 0.0;
   for (const Answer& answer : answers_) result += answer.result;
   if (has_result_ && result != result_) throw std::runtime_error("the training computed something else than before");
@@ -89,7 +95,7 @@ void Launcher::step() {
   // The gradients of the other pipeline.
   std::this_thread::sleep_until(begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                             std::chrono::duration<double>(least_step_s_)));
-  command_all({Order::kSynchronised, 0.0});
+  command_all({Request::kSynchronised, 0.0});
 }
 
 bool Launcher::step_until(const std::function<bool(const std::vector<Answer>&)>& done, int most,
@@ -119,7 +125,7 @@ Window Launcher::measure(const std::string& name, int steps) {
 }
 
 Window Launcher::measure_part(const std::string& name, int steps) {
-  command_all({Order::kWindowBegin, 0.0});
+  command_all({Request::kWindowBegin, 0.0});
   for (int i = 0; i < steps; ++i) step();
   Window window;
   window.name = name;
@@ -128,7 +134,9 @@ Window Launcher::measure_part(const std::string& name, int steps) {
   window.planned_energy_j = answers_[0].state.planned_energy_j;
   window.straggler_w = answers_[0].state.straggler_w;
   window.schedule_version = answers_[0].state.schedule_version;
-  command_all({Order::kWindowEnd, 0.0});
+  window.order = answers_[0].state.order;
+  window.most_held = most_held_;
+  command_all({Request::kWindowEnd, 0.0});
   window.time_s = answers_[0].time_s / steps;
   for (const Answer& answer : answers_) {
     window.energy_j += answer.energy_j / steps;
@@ -140,16 +148,16 @@ Window Launcher::measure_part(const std::string& name, int steps) {
 void Launcher::write_profile() {
   // One after the other: they append to one file.
   for (std::size_t i = 0; i < stages_.size(); ++i) {
-    stages_[i].send(Command{Order::kWriteProfile, 0.0});
+    stages_[i].send(Command{Request::kWriteProfile, 0.0});
     answers_[i] = stages_[i].receive<Answer>();
   }
 }
 
-void Launcher::profile() { command_all({Order::kProfile, 0.0}); }
+void Launcher::profile() { command_all({Request::kProfile, 0.0}); }
 
 void Launcher::straggle(double degree, double usual_s, bool announce) {
   least_step_s_ = degree > 1.0 ? degree * usual_s / job_.time_scale : 0.0;
-  if (announce) command_all({Order::kStraggler, degree});
+  if (announce) command_all({Request::kStraggler, degree});
 }
 
 }  // namespace trainer

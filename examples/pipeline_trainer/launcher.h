@@ -24,6 +24,8 @@ struct Window {
   double planned_energy_j = 0.0;
   double straggler_w = 0.0;  // all stages, while they wait for other pipelines after the iteration
   std::int64_t schedule_version = 0;
+  std::int64_t order = 0;      // in which the last step ran; 0: 1F1B
+  std::vector<int> most_held;  // per stage, microbatches held at a time in the last step
 };
 
 class Launcher {
@@ -64,7 +66,8 @@ class Launcher {
   std::vector<Channel> stages_;
   std::vector<pid_t> processes_;
   std::vector<Answer> answers_;
-  double result_ = 0.0;  // of the first iteration
+  std::vector<int> most_held_;  // per stage, in the last step
+  double result_ = 0.0;         // of the first iteration
   bool has_result_ = false;
   double least_step_s_ = 0.0;  // the other pipeline's iteration, in seconds of this machine
 };

@@ -39,8 +39,11 @@ Usage: pipeline_trainer [OPTIONS]
   --job NAME            as the server is to know it
   --token TEXT          the job's secret, at least 32 characters
   --clocks WHERE        "device", "none", or the agent's address (default: as libflyball finds them)
-  --planner NAME        perseus (default), envpipe, uniform, max, ...; envpipe adjusts its plan by the iterations
+  --planner NAME        perseus (default), joint, envpipe, uniform, max, ...; envpipe adjusts its plan by the iterations
                         that run here, from one to the next
+  --memory-limit N,N,...  microbatches whose activations each stage may hold at a time (default: as many as 1F1B holds)
+  --order WHICH         own (default): 1F1B; planned: the order that the planner chooses within the memory limit;
+                        ignored: 1F1B, although Flyball is told that the order is planned
   --steps-per-clock N   of the sweep (default 5)
   --clock-stride N      of the sweep (default 1: every clock)
   --noise SHARE         of a computation's energy that the meter cannot tell apart (default 0)
@@ -63,10 +66,23 @@ std::vector<double> numbers(const std::string& text) {
   while (true) {
     char* end = nullptr;
     values.push_back(std::strtod(at, &end));
-    if (end == at || !(values.back() > 0.0)) throw std::invalid_argument("not a list of times: " + text);
+    if (end == at || !(values.back() > 0.0)) throw std::invalid_argument("not a list of numbers above 0: " + text);
     if (*end == '\0') return values;
     at = end + 1;
   }
+}
+
+std::vector<int> counts(const std::string& text) {
+  std::vector<int> values;
+  for (const double value : numbers(text)) values.push_back(static_cast<int>(value));
+  return values;
+}
+
+RunOrder run_order(const std::string& word) {
+  if (word == "own") return RunOrder::kOwn;
+  if (word == "planned") return RunOrder::kPlanned;
+  if (word == "ignored") return RunOrder::kIgnored;
+  throw std::invalid_argument("--order is own, planned or ignored, not " + word);
 }
 
 struct Options {
@@ -93,6 +109,8 @@ Options parse(int argc, char** argv) {
     kToken,
     kClocks,
     kPlanner,
+    kMemoryLimit,
+    kOrder,
     kStepsPerClock,
     kStride,
     kNoise,
@@ -115,6 +133,8 @@ Options parse(int argc, char** argv) {
                           {"token", required_argument, nullptr, kToken},
                           {"clocks", required_argument, nullptr, kClocks},
                           {"planner", required_argument, nullptr, kPlanner},
+                          {"memory-limit", required_argument, nullptr, kMemoryLimit},
+                          {"order", required_argument, nullptr, kOrder},
                           {"steps-per-clock", required_argument, nullptr, kStepsPerClock},
                           {"clock-stride", required_argument, nullptr, kStride},
                           {"noise", required_argument, nullptr, kNoise},
@@ -140,6 +160,8 @@ Options parse(int argc, char** argv) {
       case kToken: options.job.token = optarg; break;
       case kClocks: options.job.clocks = optarg; break;
       case kPlanner: options.job.planner = optarg; break;
+      case kMemoryLimit: options.job.memory_limit = counts(optarg); break;
+      case kOrder: options.job.order = run_order(optarg); break;
       case kStepsPerClock: options.job.steps_per_clock = std::stoi(optarg); break;
       case kStride: options.job.clock_stride = std::stoi(optarg); break;
       case kNoise: options.job.noise = std::stod(optarg); break;
@@ -159,6 +181,9 @@ Options parse(int argc, char** argv) {
   if (optind != argc) throw std::invalid_argument(std::string("what is '") + argv[optind] + "'? See --help");
   if (options.job.forward_s.size() != options.job.backward_s.size()) {
     throw std::invalid_argument("--forward and --backward need as many stages");
+  }
+  if (!options.job.memory_limit.empty() && options.job.memory_limit.size() != options.job.forward_s.size()) {
+    throw std::invalid_argument("--memory-limit needs a number for each stage");
   }
   if (options.steps < 1 || options.job.microbatches < 1 || options.straggler < 1.0) {
     throw std::invalid_argument("--steps, --microbatches and --straggler are at least 1");
@@ -190,10 +215,15 @@ class Report {
     if (file_ == nullptr) return;
     std::fprintf(file_,
                  "{\"window\":\"%s\",\"steps\":%d,\"iteration_s\":%.9g,\"iteration_j\":%.9g,\"planned_s\":%.9g,"
-                 "\"planned_j\":%.9g,\"straggler_w\":%.9g,\"schedule_version\":%lld,\"complete\":%s}\n",
+                 "\"planned_j\":%.9g,\"straggler_w\":%.9g,\"schedule_version\":%lld,\"order\":%lld,\"complete\":%s,"
+                 "\"most_held\":[",
                  window.name.c_str(), window.steps, window.time_s, window.energy_j, window.planned_time_s,
                  window.planned_energy_j, window.straggler_w, static_cast<long long>(window.schedule_version),
-                 window.complete ? "true" : "false");
+                 static_cast<long long>(window.order), window.complete ? "true" : "false");
+    for (std::size_t stage = 0; stage < window.most_held.size(); ++stage) {
+      std::fprintf(file_, "%s%d", stage == 0 ? "" : ",", window.most_held[stage]);
+    }
+    std::fprintf(file_, "]}\n");
     std::fflush(file_);
   }
 

@@ -40,18 +40,25 @@ class Stage {
     while (true) {
       const auto command = links_.launcher.receive<Command>();
       Answer answer;
-      switch (command.order) {
-        case Order::kStep: answer.result = step(); break;
-        case Order::kSynchronised: flyball_step_end(session_); break;
-        case Order::kProfile: flyball_profile_again(session_); break;
-        case Order::kStraggler:
+      switch (command.request) {
+        case Request::kStep:
+          if (job_.order == RunOrder::kPlanned) flyball_use_order(session_, command.order);
+          answer.result = step();
+          answer.most_held = most_held_;
+          break;
+        case Request::kSynchronised: flyball_step_end(session_); break;
+        case Request::kProfile: flyball_profile_again(session_); break;
+        case Request::kStraggler:
           // One rank speaks for the pipeline.
           if (stage_ == 0) flyball_set_straggler(session_, -1, 0.0, command.value);
           break;
-        case Order::kWindowBegin: flyball_window_begin(session_); break;
-        case Order::kWindowEnd: end_window(answer); break;
-        case Order::kWriteProfile: write_profile(); break;
-        case Order::kQuit: return;
+        case Request::kWindowBegin: flyball_window_begin(session_); break;
+        case Request::kWindowEnd: end_window(answer); break;
+        case Request::kWriteProfile: write_profile(); break;
+        case Request::kQuit: return;
+      }
+      if (job_.order == RunOrder::kPlanned && command.request != Request::kStep) {
+        answer.order_held = flyball_order_held(session_);
       }
       answer.state.size = sizeof answer.state;
       flyball_session_get_state(session_, &answer.state);
@@ -82,12 +89,12 @@ class Stage {
     options.microbatches = job_.microbatches;
     options.noise = job_.noise;
     options.switch_latency_s = job_.switch_latency_s;
-    // This engine runs 1F1B in its usual order; no planner may assume that a stage holds more.
-    std::vector<int> held;
-    for (int stage = 0; stage < job_.stages(); ++stage)
+    // No planner may assume that a stage holds more.
+    std::vector<int> held = job_.memory_limit;
+    for (int stage = static_cast<int>(held.size()); stage < job_.stages(); ++stage)
       held.push_back(std::min(job_.microbatches, job_.stages() - stage));
     options.memory_limit = held.data();
-    options.order = "fixed";
+    options.executes_order = job_.order != RunOrder::kOwn ? 1 : 0;
     options.rank = stage_;
     options.pp_rank = stage_;
     options.gpu = gpu();
@@ -126,6 +133,7 @@ class Stage {
   // The clock is asked for before the wait for the input, so that the change happens during the wait where there is
   // one.
   void forward(int microbatch) {
+    most_held_ = std::max(most_held_, ++held_);
     flyball_set_speed(session_, "forward");
     double activation = 1.0 + microbatch;
     if (!first()) activation = expect(links_.before, microbatch);
@@ -149,6 +157,7 @@ class Stage {
     compute("backward", job_.backward_s[static_cast<std::size_t>(stage_)]);
     gradient *= 0.5;
     sum_ += gradient;
+    --held_;
     if (!first()) links_.before.send(Tensor{microbatch, gradient});
   }
 
@@ -158,11 +167,23 @@ class Stage {
     return tensor.value;
   }
 
-  // 1F1B: forwards until the pipeline is full, one forward and one backward in turn, then the backwards that are left.
   double step() {
     sum_ = 0.0;
     gradients_.clear();
+    held_ = most_held_ = 0;
     flyball_step_begin(session_);
+    const flyball_computation* computations = nullptr;
+    const std::size_t count = flyball_order_in_use(session_, &computations);
+    for (std::size_t i = 0; i < count; ++i) {
+      const flyball_computation& next = computations[i];
+      std::strcmp(next.instruction, "forward") == 0 ? forward(next.microbatch) : backward(next.microbatch);
+    }
+    if (count == 0) run_1f1b();
+    return sum_;
+  }
+
+  // Forwards until the pipeline is full, one forward and one backward in turn, then the backwards that are left.
+  void run_1f1b() {
     const int warm_up = std::min(job_.microbatches, job_.stages() - stage_ - 1);
     int forwards = 0;
     int backwards = 0;
@@ -172,7 +193,6 @@ class Stage {
       backward(backwards++);
     }
     while (backwards < job_.microbatches) backward(backwards++);
-    return sum_;
   }
 
   const Job& job_;
@@ -182,6 +202,8 @@ class Stage {
   const double weight_ = 0.25;
   std::vector<double> gradients_;  // of the last stage, per microbatch
   double sum_ = 0.0;
+  int held_ = 0;  // microbatches that have gone forwards and not yet backwards
+  int most_held_ = 0;
 };
 
 }  // namespace

@@ -10,6 +10,13 @@
 
 namespace trainer {
 
+// In which order the stages run their computations.
+enum class RunOrder {
+  kOwn,      // 1F1B
+  kPlanned,  // what the planner chooses, within the memory limit
+  kIgnored,  // 1F1B, although the job promises to run what the planner chooses
+};
+
 struct Job {
   std::vector<double> forward_s;   // per stage, at the GPU's highest clock
   std::vector<double> backward_s;  // per stage
@@ -22,6 +29,8 @@ struct Job {
   std::string token;
   std::string clocks;  // as flyball_session_options
   std::string planner = "perseus";
+  std::vector<int> memory_limit;  // microbatches that each stage may hold at a time; empty: what 1F1B holds
+  RunOrder order = RunOrder::kOwn;
   int clock_stride = 1;
   int steps_per_clock = 5;
   double noise = 0.0;
@@ -34,7 +43,7 @@ struct Job {
 };
 
 // What the launcher asks of a stage.
-enum class Order : std::int32_t {
+enum class Request : std::int32_t {
   kStep,          // run one iteration
   kSynchronised,  // all gradients are there, those of the other pipelines too: the iteration is over
   kProfile,       // start the sweep
@@ -46,16 +55,19 @@ enum class Order : std::int32_t {
 };
 
 struct Command {
-  Order order = Order::kStep;
+  Request request = Request::kStep;
   double value = 0.0;
+  std::int64_t order = 0;  // of kStep: that the stages have agreed on (flyball_use_order)
 };
 
 // A stage's answer to every command: kStep is answered when the gradients are done, kSynchronised after the step's end.
 struct Answer {
-  double result = 0.0;    // of kStep: what the training computed; the same whatever the clocks
-  double time_s = 0.0;    // of kWindowEnd
-  double energy_j = 0.0;  // of kWindowEnd
-  bool complete = true;   // of kWindowEnd: the energy is all that flowed
+  double result = 0.0;          // of kStep: what the training computed; the same whatever the clocks
+  double time_s = 0.0;          // of kWindowEnd
+  double energy_j = 0.0;        // of kWindowEnd
+  bool complete = true;         // of kWindowEnd: the energy is all that flowed
+  int most_held = 0;            // of kStep: microbatches whose activations the stage held at a time
+  std::int64_t order_held = 0;  // of all others: the order that the stage could run next (flyball_order_held)
   flyball_session_state state{};
 };
 

@@ -1,4 +1,4 @@
-"""A 1F1B pipeline on torch.distributed, with Flyball in it: the lines that name `self.flyball` are all there is to it."""
+"""A pipeline on torch.distributed, with Flyball in it: the lines that name `self.flyball` are all there is to it."""
 
 from contextlib import contextmanager, nullcontext
 
@@ -28,8 +28,8 @@ class Stage(nn.Module):
 
 
 class Pipeline:
-    """Runs one iteration at a time in 1F1B's order: forwards until the pipeline is full, one forward and one backward in
-    turn, then the backwards that are left."""
+    """Runs one iteration at a time: in the order that Flyball has planned, if all stages have agreed on it, else in
+    1F1B's."""
 
     def __init__(self, model, microbatches, flyball, computes):
         self.model, self.microbatches = model, microbatches
@@ -42,7 +42,25 @@ class Pipeline:
         """One iteration over microbatches of tokens; leaves the gradients in the parameters. Returns the mean loss, on
         the last stage."""
         self.inputs, self.targets = inputs, targets
-        self.held, self.sending, self.losses = {}, [], []
+        self.held, self.most_held, self.sending, self.losses = {}, 0, [], []
+        planned = self.flyball.order_in_use if self.flyball else []
+        for computation in planned:
+            (self._forward if computation.instruction == "forward" else self._backward)(computation.microbatch)
+        if not planned:
+            self._run_1f1b()
+        for request, _ in self.sending:
+            request.wait()
+        return sum(self.losses) / self.microbatches if self.last else 0.0
+
+    def agree_on_order(self):
+        """Before each step: stages that ran different orders would wait for each other for ever."""
+        held = self.flyball.order_held()
+        greatest = torch.tensor([held, -held])
+        dist.all_reduce(greatest, op=dist.ReduceOp.MAX)
+        self.flyball.use_order(held if greatest[0] == -greatest[1] else 0)
+
+    def _run_1f1b(self):
+        """Forwards until the pipeline is full, one forward and one backward in turn, then the backwards that are left."""
         warm_up = min(self.microbatches, self.stages - self.rank - 1)
         for m in range(warm_up):
             self._forward(m)
@@ -51,9 +69,6 @@ class Pipeline:
             self._backward(m - warm_up)
         for m in range(self.microbatches - warm_up, self.microbatches):
             self._backward(m)
-        for request, _ in self.sending:
-            request.wait()
-        return sum(self.losses) / self.microbatches if self.last else 0.0
 
     def _forward(self, m):
         if self.flyball:
@@ -66,6 +81,7 @@ class Pipeline:
                 self.losses.append(loss.item())
                 output = loss / self.microbatches
         self.held[m] = received, output
+        self.most_held = max(self.most_held, len(self.held))
         if not self.last:
             self._send(output.detach(), self.rank + 1, m)
 

@@ -53,14 +53,20 @@ class Trainer:
         return flyball.Session(
             server=options.server, job=options.job, token=options.token, clocks=options.clocks,
             planner=options.planner, stages=options.stages, microbatches=options.microbatches,
-            # This engine runs 1F1B in its usual order; no planner may assume that a stage holds more.
-            memory_limit=[min(options.microbatches, options.stages - stage) for stage in range(options.stages)],
+            # The engine runs what is planned, as long as no stage holds more microbatches than this.
+            executes_order=True, memory_limit=self.memory_limit(),
             rank=self.rank, pp_rank=self.rank, gpu=self.rank,
             profile=False,  # later, after the comparison
             clock_stride=options.clock_stride, steps_per_clock=options.steps_per_clock,
             # Simulated GPUs only: their milliseconds are shorter than this machine's.
             time_scale=scale, sampling_s=max(0.001, 0.004 / scale), clock_poll_s=max(0.0001, 0.0005 / scale),
             notice=lambda words: print(f"stage {self.rank}: {words}", file=sys.stderr, flush=True))
+
+    def memory_limit(self):
+        """What 1F1B holds at a time, and so many microbatches more."""
+        options = self.options
+        return [min(options.microbatches, options.stages - stage + options.more_memory)
+                for stage in range(options.stages)]
 
     def computes(self, kind):
         seconds = (FORWARD_S if kind == "forward" else BACKWARD_S)[self.rank % len(FORWARD_S)]
@@ -69,6 +75,7 @@ class Trainer:
     def iterate(self, phase=0):
         """One iteration of all stages. `phase` is this rank's; returns the lowest of all ranks'."""
         if self.session:
+            self.pipeline.agree_on_order()
             self.session.step_begin()
         inputs, targets = tokens(len(self.losses), self.options.microbatches)
         loss = self.pipeline.step(inputs, targets)
@@ -111,6 +118,7 @@ class Trainer:
         state = self.session.state
         report["promised"] = {"time_s": state.planned_time_s, "energy_j": state.planned_energy_j}
         report["clocks_set"] = state.clocks_set
+        report["order"], report["most_held"] = state.order, self.pipeline.most_held
         report["schedule"] = self.session.schedule
         return report
 
@@ -153,7 +161,9 @@ def main():
     parser.add_argument("--job", default="pytorch-pipeline", help="the job's id at the server")
     parser.add_argument("--token", default="", help="the job's secret, at least 32 characters")
     parser.add_argument("--clocks", default="", help='the agent\'s address, "device" or "none"')
-    parser.add_argument("--planner", default="perseus", help="planner: perseus (default), envpipe, ...")
+    parser.add_argument("--planner", help="planner: joint (default), perseus, envpipe, ...")
+    parser.add_argument("--more-memory", type=int, default=1,
+                        help="microbatches that a stage may hold beyond those of 1F1B (default 1)")
     parser.add_argument("--clock-stride", type=int, default=4, help="N: profile every N-th clock (default 4)")
     parser.add_argument("--steps-per-clock", type=int, default=3, help="steps measured at each clock (default 3)")
     parser.add_argument("--window", type=int, default=8, help="iterations that are measured (default 8)")

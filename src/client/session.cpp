@@ -98,9 +98,14 @@ void Session::adopt_schedule() {
   // The lock is held for moments only. If it is taken just now, the next step adopts the schedule.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
-  // Ranks that have just agreed on an order run it, even if a schedule in another one has come meanwhile.
-  const bool newest_fits = !in_order_ || !newest_ || newest_->plan.order == order_in_use_;
-  schedule_ = newest_fits ? newest_ : in_order_;
+  // Ranks that have agreed on an order run it by its newest clocks, even if a schedule in another one has come
+  // meanwhile.
+  const auto fits = [this](const auto& schedule) { return schedule && schedule->plan.order == order_in_use_; };
+  if (!in_order_ || !newest_ || fits(newest_)) {
+    schedule_ = newest_;
+  } else if (!fits(schedule_)) {
+    schedule_ = in_order_;
+  }
   const RankSchedule none;
   const RankSchedule& plan = by_plan() ? schedule_->plan : none;
   state_.schedule_version = plan.version;

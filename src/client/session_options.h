@@ -38,6 +38,8 @@ struct SessionOptions {
   double time_scale = 1.0;  // times are reported in the GPU's seconds, as its energies are
   Seconds settle{0.03};     // twice the time that a clock change takes
   Seconds sampling_period = kDefaultSamplingPeriod;
+  // How long the ranks of a pipeline may take to agree on a new order, before the server is told that they do not.
+  Seconds time_to_agree{10.0};
   ClockController::Options controller;  // the session sets on_change itself
   // Called with a sentence when something has failed or works again, by any of the session's threads, one at a time.
   std::function<void(const std::string&)> notice;

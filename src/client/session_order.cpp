@@ -12,7 +12,6 @@
 namespace flyball {
 namespace {
 
-constexpr Seconds kTimeToAgree{10.0};             // of the ranks of a pipeline, when a new order has come
 constexpr std::int64_t kMostStepsBetween = 1024;  // reports of the same
 
 }  // namespace
@@ -63,7 +62,7 @@ std::optional<OrderReport> Session::other_order() {
   if (as_planned || schedule_->plan.version != odd_.version) odd_ = {schedule_->plan.version};
   if (as_planned) return std::nullopt;
   if (odd_.steps++ == 0) odd_.since = step_.begin;
-  const bool due = !agreeing || to_seconds(step_.end - odd_.since) > kTimeToAgree;
+  const bool due = !agreeing || to_seconds(step_.end - odd_.since) > options_.time_to_agree;
   if (odd_.steps < odd_.report_at || !due) return std::nullopt;
   odd_.report_at = odd_.steps + std::min(odd_.steps, kMostStepsBetween);
   OrderReport report{options_.rank.rank, schedule_->plan.version, {}};

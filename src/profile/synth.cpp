@@ -40,13 +40,15 @@ OperationProfile sweep(const Subject& subject, const SynthRequest& request, int 
   OperationProfile operation;
   operation.stage = stage;
   operation.instruction = instruction;
+  const double power_scale = subject.workload.power_scale.value_or(1.0);
   RiseCount count;
   for (const Megahertz clock : subject.gpu.clocks()) {
     ClockOption option = subject.gpu.run(activity, time_at_maximum, clock);
     const std::string key =
         fmt::format("{}/{}/{}/{}/{:.0f}/", subject.gpu.name, subject.workload.name, stage, instruction, clock.value());
     option.time = option.time * (1.0 + request.noise_relative * standard_noise(request.seed, key + "time"));
-    option.energy = option.energy * (1.0 + request.noise_relative * standard_noise(request.seed, key + "energy"));
+    option.energy =
+        power_scale * option.energy * (1.0 + request.noise_relative * standard_noise(request.seed, key + "energy"));
     operation.options.push_back(option);
     if (count.add(option.energy) == kRisesToStop) break;
   }
@@ -70,6 +72,11 @@ std::vector<std::string> describe(const Subject& subject, const SynthRequest& re
       workload.fitted
           ? "Shares and powers were set by hand for this workload on this GPU (there, \"What was set by hand\")."
           : "No energy published for this workload on this GPU went into it.");
+  if (workload.power_scale) {
+    lines.emplace_back(
+        "An iteration at maximum clocks takes the time and the energy of a measured one, to which both were");
+    lines.emplace_back("fitted (there, \"Fitted to measured iterations\").");
+  }
   if (workload.microbatches > 0) {
     lines.push_back(
         fmt::format("Published run: {} microbatches of {} samples.", workload.microbatches, workload.microbatch_size));

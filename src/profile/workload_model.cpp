@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -75,22 +76,26 @@ WorkloadModel load_workload_model(std::string_view name, const GpuModel& gpu) {
   workload.forward = gpu.forward;
   workload.backward = gpu.backward;
 
-  double unit_seconds = root.get<double>("layer_tflop") / gpu.sustained_tflops;
+  double tflop = root.get<double>("layer_tflop");
+  double sustained_tflops = gpu.sustained_tflops;
+  std::optional<double> unit_seconds;
   const auto all = root.find_table("on");
   if (const auto on = all ? all->find_table(gpu.name) : std::nullopt) {
     workload.microbatch_size = on->find<int>("microbatch_size").value_or(workload.microbatch_size);
     workload.microbatches = on->find<int>("microbatches").value_or(workload.microbatches);
-    if (const auto tflop = on->find<double>("layer_tflop")) unit_seconds = *tflop / gpu.sustained_tflops;
-    if (const auto seconds = on->find<double>("layer_time_s")) unit_seconds = *seconds;
+    tflop = on->find<double>("layer_tflop").value_or(tflop);
+    unit_seconds = on->find<double>("layer_time_s");
+    workload.power_scale = on->find<double>("power_scale");
+    if (workload.power_scale) sustained_tflops = on->get<double>("sustained_tflops");
     if (on->find_table("forward")) {
       workload.forward = read_activity(on->table("forward"));
       workload.backward = read_activity(on->table("backward"));
       workload.fitted = true;
     }
     workload.partitions = read_partitions(path, *on);
-    workload.layers = read_layers(*on, unit_seconds);
+    workload.layers = read_layers(*on, unit_seconds.value_or(tflop / sustained_tflops));
   }
-  if (workload.layers.empty()) workload.layers = read_layers(root, unit_seconds);
+  if (workload.layers.empty()) workload.layers = read_layers(root, unit_seconds.value_or(tflop / sustained_tflops));
   return workload;
 }
 

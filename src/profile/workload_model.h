@@ -2,6 +2,7 @@
 // stages. Every workload is a data file (data/workloads/NAME.toml) that names its sources.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +36,10 @@ struct WorkloadModel {
   Activity forward;
   Activity backward;
   bool fitted = false;  // false: the activities are the GPU's general ones
+  // Only where an iteration of this workload was measured on this GPU: by how much the energy of an operation at any
+  // clock is multiplied, so that an iteration takes the measured energy (docs/profiles.md). The layers' times are then
+  // fitted to the measured time.
+  std::optional<double> power_scale;
   std::vector<PublishedPartition> partitions;
 
   // The published bounds for that many stages; null when none are known.

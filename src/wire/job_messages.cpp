@@ -137,8 +137,7 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
       .field("name", &R::name, "A name of the job, for people; at most 256 bytes.", {.longest = kLongestName})
       .field("planner", &R::planner,
              "The planner that makes the frontier. If it is missing: joint, if the ranks execute an order and a memory "
-             "limit "
-             "is given, otherwise perseus.",
+             "limit is given, otherwise perseus.",
              {.left_out = true, .known = "planners"})
       .field("schedule", &R::schedule, "The order in which stages run their instructions.", {.known = "schedules"})
       .field("stages", &R::stages, "Number of stages of a pipeline.",

@@ -75,11 +75,13 @@ struct Figures {
   nlohmann::json at_maximum;            // clocks
   std::vector<nlohmann::json> planned;  // windows
   int adjustments = 0;
+  std::string said;         // by the trainer
+  std::string server_said;  // by the planning server
 };
 
 // With clocks at their default after it.
-Figures train(const std::vector<std::string>& options) {
-  Node node;
+Figures train(const std::vector<std::string>& options, int gpus = 2) {
+  Node node(10, gpus);
   node.start_trainer(options);
   EXPECT_TRUE(wait_until([&] { return !node.trainer.running(); }, kLong));
   EXPECT_EQ(node.trainer.status(), 0) << node.trainer.output();
@@ -91,18 +93,21 @@ Figures train(const std::vector<std::string>& options) {
     if (window == "planned") figures.planned.push_back(record);
     figures.adjustments += record.value("adjustments", 0);
   }
+  figures.said = node.trainer.output();
+  figures.server_said = node.server.output();
   EXPECT_FALSE(figures.at_maximum.is_null());
   EXPECT_EQ(figures.planned.size(), 2u);
   return figures;
 }
 
 // Trains until a run's figures are as wanted.
-void expect_of_training(const std::vector<std::string>& options, const std::function<bool(const Figures&)>& wanted) {
-  Figures figures = train(options);
+void expect_of_training(const std::vector<std::string>& options, const std::function<bool(const Figures&)>& wanted,
+                        int gpus = 2) {
+  Figures figures = train(options, gpus);
   for (int run = 1; run <= kRunsForFigures && !::testing::Test::HasFailure(); ++run) {
     if (wanted(figures)) return;
     ASSERT_LT(run, kRunsForFigures) << figures.at_maximum << nlohmann::json(figures.planned);
-    figures = train(options);
+    figures = train(options, gpus);
   }
 }
 
@@ -138,6 +143,71 @@ TEST(Loop, EnvPipeFindsItsPlanOnRealSteps) {
                         window.at("planned_s").get<double>() < 1.3 * figures.at_maximum.at("iteration_s").get<double>();
                });
       });
+}
+
+// Four equal stages. Plain 1F1B leaves the first ones little slack between their forwards and backwards: 6.6 % are
+// saved in its order, by `flyball plan` on what they measure, and 13.2 % if they may hold one more microbatch.
+std::vector<std::string> four_stages(const std::vector<std::string>& more) {
+  std::vector<std::string> options = {"--windows",         "2",
+                                      "--steps",           "4",
+                                      "--steps-per-clock", "4",
+                                      "--forward",         "0.02,0.02,0.02,0.02",
+                                      "--backward",        "0.04,0.04,0.04,0.04",
+                                      "--microbatches",    "8",
+                                      "--memory-limit",    "5,4,3,2"};
+  options.insert(options.end(), more.begin(), more.end());
+  return options;
+}
+
+// The trainer itself compares what it has computed with what it computes in 1F1B's order.
+TEST(Loop, APlannedOrderIsRunWithinItsMemoryAndSavesMore) {
+  const auto saved = [](const Figures& figures) {
+    return 1.0 -
+           figures.planned.back().at("iteration_j").get<double>() / figures.at_maximum.at("iteration_j").get<double>();
+  };
+  const std::vector<int> kOf1f1b{4, 3, 2, 1};
+  double saved_by_1f1b = 0.0;
+  expect_of_training(
+      four_stages({"--order", "own"}),
+      [&](const Figures& figures) {
+        saved_by_1f1b = saved(figures);
+        for (const nlohmann::json& window : figures.planned) {
+          EXPECT_EQ(window.at("order"), 0);
+          EXPECT_EQ(window.at("most_held"), kOf1f1b);
+        }
+        return saved_by_1f1b < 0.08;
+      },
+      4);
+  expect_of_training(
+      four_stages({"--order", "planned", "--planner", ""}),
+      [&](const Figures& figures) {
+        EXPECT_EQ(figures.at_maximum.at("most_held"), kOf1f1b);
+        for (const nlohmann::json& window : figures.planned) {
+          EXPECT_NE(window.at("order"), 0);
+          const auto held = window.at("most_held").get<std::vector<int>>();
+          EXPECT_NE(held, kOf1f1b);
+          for (std::size_t stage = 0; stage < held.size(); ++stage) EXPECT_LE(held[stage], kOf1f1b[stage] + 1);
+        }
+        return saved(figures) > saved_by_1f1b + 0.02;
+      },
+      4);
+}
+
+// EnvPipe's first plan is slow and in another order than 1F1B's, which is what this engine runs whatever it is told.
+// The plan that it gets in the end is of 1F1B's order, and no slower than maximum clocks but for what a busy machine
+// adds.
+TEST(Loop, AnEngineThatIgnoresThePlannedOrderIsToldAndNotLeftSlow) {
+  expect_of_training(
+      four_stages({"--order", "ignored", "--planner", "envpipe"}),
+      [](const Figures& figures) {
+        EXPECT_THAT(figures.said, HasSubstr("does not run its computations in the order of its schedule"));
+        EXPECT_THAT(figures.server_said, HasSubstr("planned again in the order of schedule 1f1b"));
+        return std::all_of(figures.planned.begin(), figures.planned.end(), [&](const nlohmann::json& window) {
+          EXPECT_EQ(window.at("order"), 0);
+          return window.at("iteration_s").get<double>() < 1.03 * figures.at_maximum.at("iteration_s").get<double>();
+        });
+      },
+      4);
 }
 
 // Whenever a rank is killed, the job ends and every clock is back.
@@ -329,6 +399,10 @@ TEST_F(CInterface, ANullSessionDoesNothing) {
   EXPECT_EQ(function<decltype(flyball_end)>("flyball_end")(nullptr, "forward"), FLYBALL_OK);
   EXPECT_EQ(function<decltype(flyball_step_end)>("flyball_step_end")(nullptr), FLYBALL_OK);
   EXPECT_EQ(function<decltype(flyball_set_straggler)>("flyball_set_straggler")(nullptr, 0, 0.0, 1.0), FLYBALL_OK);
+  EXPECT_EQ(function<decltype(flyball_order_held)>("flyball_order_held")(nullptr), 0);
+  EXPECT_EQ(function<decltype(flyball_use_order)>("flyball_use_order")(nullptr, 0), FLYBALL_OK);
+  const flyball_computation* computations = nullptr;
+  EXPECT_EQ(function<decltype(flyball_order_in_use)>("flyball_order_in_use")(nullptr, &computations), 0u);
   flyball_session_state state{};
   state.size = sizeof state;
   EXPECT_EQ(function<decltype(flyball_session_get_state)>("flyball_session_get_state")(nullptr, &state), FLYBALL_OK);

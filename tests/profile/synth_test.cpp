@@ -294,6 +294,29 @@ Iteration iterate(const SynthProfile& made, Choose choose) {
   return result;
 }
 
+// Iterations at maximum clocks that Perseus's authors recorded (artifact of SOSP'24, sosp24_data/perseus, point 1 of
+// each workload): time and energy were fitted to them, with one number each.
+TEST(Synth, IterationsTakeTheMeasuredTimeAndEnergy) {
+  struct Measured {
+    Shipped shipped;
+    double seconds, joules;
+  };
+  for (const Measured& measured : std::vector<Measured>{{{"gpt3-1.3b", "a100", 4}, 60.00688, 66819.738},
+                                                        {{"bert-1.3b", "a100", 4}, 6.34365, 6814.4845},
+                                                        {{"bert-1.3b", "a40", 8}, 7.941364, 14844.502},
+                                                        {{"bloom-3b", "a40", 8}, 81.26473, 161579.12},
+                                                        {{"wide-resnet101-1.5b", "a40", 8}, 15.70421, 31892.878}}) {
+    SCOPED_TRACE(::testing::Message() << measured.shipped.workload << " on " << measured.shipped.gpu);
+    const SynthProfile made = synth(measured.shipped);
+    const Iteration iteration = iterate(made, [](const OperationProfile& o) { return o.options.front(); });
+    EXPECT_NEAR(iteration.time / measured.seconds, 1.0, 0.002);
+    EXPECT_NEAR(iteration.energy / measured.joules, 1.0, 0.002);
+    EXPECT_THAT(made.comment, testing::Contains(testing::HasSubstr("\"Fitted to measured iterations\"")));
+  }
+  EXPECT_THAT(synth({"bloom-3b", "a100", 4}).comment,
+              testing::Not(testing::Contains(testing::HasSubstr("measured one"))));
+}
+
 // Mean over workloads of what is saved, in per cent, when every operation runs at its least-energy clock.
 double mean_potential(const std::vector<Shipped>& workloads) {
   double sum = 0.0;

@@ -109,6 +109,16 @@ def test_nothing_about_the_training_changes(trained):
     assert with_flyball[0]["losses"] == without[0]["losses"]
 
 
+# The training above was by an order that 1F1B's memory would not do for, and within what it was allowed.
+def test_the_planned_order_is_run(trained):
+    orders = {report["order"] for report in trained[0]}
+    assert len(orders) == 1 and orders != {0}
+    held = [report["most_held"] for report in trained[0]]
+    of_1f1b = [min(MICROBATCHES, STAGES - stage) for stage in range(STAGES)]
+    assert held != of_1f1b
+    assert all(stage <= min(MICROBATCHES, usual + 1) for stage, usual in zip(held, of_1f1b))
+
+
 # A guess among 64 tokens costs ln 64 = 4.16.
 def test_the_loss_falls(trained):
     losses = trained[0][0]["losses"]

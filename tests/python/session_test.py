@@ -71,6 +71,11 @@ def test_arguments_that_do_not_fit_are_value_errors(one_gpu):
         session = flyball.Session(clocks="none")
         refused(lambda: session.end("forward"))
         refused(lambda: session.set_straggler(0, degree=0.5))
+        assert session.order_held() == 0 and session.order_in_use == [] and session.state.order == 0
+        session.use_order(0)
+        refused(lambda: session.use_order(5))
+        with session.step():
+            refused(session.order_held)
         session.close()
         try:
             session.state
@@ -78,7 +83,8 @@ def test_arguments_that_do_not_fit_are_value_errors(one_gpu):
             words.append(str(error))
         print(json.dumps(words))
         """, one_gpu)
-    told = ["steps_per_clock", "token", "https://", "not begun", "degree", "this session is closed"]
+    told = ["steps_per_clock", "token", "https://", "not begun", "degree", "order 5 is not what", "between steps",
+            "this session is closed"]
     assert len(words) == len(told) and all(part in sentence for part, sentence in zip(told, words)), words
 
 
@@ -121,6 +127,8 @@ def test_training_goes_on_without_a_gpu(one_gpu):
             with session.instruction("forward"), session.window():
                 pass
         assert session.state == flyball.SessionState() and session.schedule == []
+        session.use_order(session.order_held())
+        assert session.order_in_use == []
         assert session.profile_csv.count("\\n") == 1
         session.set_straggler(-1, degree=2.0)
         session.close()

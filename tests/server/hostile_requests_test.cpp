@@ -94,7 +94,7 @@ TEST(HostileRequests, DeepJsonIsRefusedByEveryRoute) {
   for (const std::string& deep : {std::string(100'000, '['), std::string(100'000, '[') + std::string(100'000, ']')}) {
     for (const std::string& body : {deep, "{\"id\":" + deep + "}"}) {
       for (const std::string path : {"/v1/jobs", "/v1/jobs/job/ranks", "/v1/jobs/job/measurements",
-                                     "/v1/jobs/job/stragglers", "/v1/jobs/job/steps"}) {
+                                     "/v1/jobs/job/stragglers", "/v1/jobs/job/steps", "/v1/jobs/job/orders"}) {
         const Response answer = client.ask("POST", path, body);
         EXPECT_EQ(answer.status, 400u) << path;
         EXPECT_THAT(answer.body, HasSubstr("more than 64 deep")) << path;
