@@ -98,6 +98,7 @@ struct PlannerRun {
   std::optional<OneMoreInFlight> one_more;  // where it was asked for, can be run, and would save more
   std::optional<PowerFigures> power;        // of the selected plan, where there are limits
   std::vector<BudgetedPlan> budget;         // one for each period; the selected plan is that of the least power
+  std::vector<TighterPlan> tighter;         // where the request has parts of its limits
 };
 
 struct PlanningResult {

@@ -21,6 +21,15 @@ namespace flyball {
 struct PowerRequest {
   JobPowerLimits limits;
   std::vector<BudgetPeriod> budget;  // in place of a limit on the peak
+  std::vector<double> tighter;       // parts of the limits, falling: plans inside these are wanted, too
+};
+
+// The fastest plan that was found inside a part of the limits.
+struct TighterPlan {
+  ClockPlan plan;
+  Seconds time;
+  double share = 1.0;                         // as in PowerFigures
+  std::shared_ptr<const ComputationDag> dag;  // as in PlannerResult
 };
 
 // The power of a job, as planned inside limits and at maximum clocks.
@@ -63,6 +72,7 @@ struct PowerPlanning {
   std::size_t point = 0;  // the fastest plan inside the limits; under a budget, that of the period of least power
   PowerFigures figures;
   std::vector<BudgetedPlan> budget;  // one for each period
+  std::vector<TighterPlan> tighter;  // by rising time; fewer than were asked for where none was found
   std::optional<UnmetPower> unmet;   // where it is set, nothing else is
 };
 

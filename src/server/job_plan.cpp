@@ -181,15 +181,18 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   const bool reorder = may_reorder(request, seen);
   const auto planner = planner_for(plan->planner_, policy.has_value(), reorder);
   const bool limited = any_of(limits);
+  std::vector<TighterPlan> tighter;
   basis->realised = basis->problem;
   if (limited) {
-    auto inside = plan_limited(basis->problem, std::string(planner->name()), request, limits, watched);
+    auto inside =
+        plan_limited(basis->problem, std::string(planner->name()), request, limits, !plan->is_without_cost(), watched);
     if (!inside) inside = least_power_instead(basis->problem, request, limits);
     plan->limits_ = inside->kept;
     if (!inside->kept.found) plan->status_ = PlanStatus::kIncomplete;
     // Few clock changes are searched for among the same options.
     basis->realised = capped_problem(basis->problem, inside->share);
     plan->result_ = std::move(inside->result);
+    tighter = std::move(inside->tighter);
   } else {
     plan->result_ = planner->plan(basis->problem, watched);
   }
@@ -229,7 +232,7 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   plan->max_clock_energy_ = summary.baseline.energy;
   plan->max_clock_straggler_power_ =
       straggler_power(basis->dag, max_clock_plan(basis->problem), basis->problem.blocking);
-  plan->settle_base([&](double) { return watched(1.0); });
+  plan->settle_base(tighter, [&](double) { return watched(1.0); });
   if (cancelled) return nullptr;
   if (!policy) plan->take_power(request);
   if (policy && adjusted && adjusted->measurements == plan->measurements_) plan->take_up(*adjusted, *policy);
@@ -337,24 +340,35 @@ void JobPlan::prepare(const Run& run, const Progress& progress) const {
   const PlanProblem& problem = basis_->realised;
   PreparedRun made;
   const Nanoseconds allowed = to_nanoseconds(run.allowed);
-  SwitchingTerms terms{allowed, switch_latency_, min_dwell_};
-  terms.waits_until = waits_for_straggler(run) ? allowed : 0;
-  terms.spread = switch_spread_;
-  terms.asked = asked_;
+  const SwitchingTerms terms = terms_of(run.allowed, waits_for_straggler(run));
   if (!is_searched(run)) {
     const auto slowest = slowest_in_time(problem, frontier(), allowed, terms);
     if (!slowest || *slowest < base_point_) return take_base_for(run);
     made.plan = frontier().plan(std::min(*slowest, run.point));
     if (!is_inside(made.plan)) return take_base_for(run);
   } else {
-    std::vector<SwitchingPlan> front =
-        std::move(switching_fronts(problem, {{frontier().plan(run.point)}}, terms, progress).front());
-    std::erase_if(front, [&](const SwitchingPlan& one) { return !is_inside(one.plan); });
-    made.plan = front.empty() ? frontier().plan(run.point) : std::move(front[few_changes(problem, front)].plan);
-    made.inside = !front.empty() || is_inside(made.plan);
+    made = searched(problem, frontier().plan(run.point), terms, progress);
     if (!made.inside && waits_for_straggler(run)) return take_base_for(run);
   }
   keep_prepared(run, std::move(made));
+}
+
+SwitchingTerms JobPlan::terms_of(Seconds allowed, bool waits) const {
+  SwitchingTerms terms{to_nanoseconds(allowed), switch_latency_, min_dwell_};
+  terms.waits_until = waits ? terms.deadline : 0;
+  terms.spread = switch_spread_;
+  terms.asked = asked_;
+  return terms;
+}
+
+JobPlan::PreparedRun JobPlan::searched(const PlanProblem& problem, ClockPlan plan, const SwitchingTerms& terms,
+                                       const Progress& progress) const {
+  PreparedRun made;
+  std::vector<SwitchingPlan> front = std::move(switching_fronts(problem, {{plan}}, terms, progress).front());
+  std::erase_if(front, [&](const SwitchingPlan& one) { return !is_inside(one.plan); });
+  made.plan = front.empty() ? std::move(plan) : std::move(front[few_changes(problem, front)].plan);
+  made.inside = !front.empty() || is_inside(made.plan);
+  return made;
 }
 
 void JobPlan::keep_prepared(const Run& run, PreparedRun made) const {
@@ -382,15 +396,25 @@ bool JobPlan::is_inside(const ClockPlan& plan) const {
   return !limits_ || !limits_->kept || keeps_late(basis_->realised, plan, *limits_, late());
 }
 
-// While a change is late, an operation draws what the clock before does: where no plan for the base point keeps to the
-// limits then, slower points are tried, and at last the plan of least power, which hardly changes a clock.
-void JobPlan::settle_base(const Progress& progress) {
+// While a change is late, an operation draws what the clock before does. Where no plan for the base point keeps to the
+// limits then, plans inside tighter limits are tried, slower points, and at last the plan of least power, which hardly
+// changes a clock.
+void JobPlan::settle_base(const std::vector<TighterPlan>& tighter, const Progress& progress) {
   constexpr std::size_t kMostTried = 8;
   if (limits_ && !limits_->kept && !is_without_cost()) return settle_least();
   prepare(base_run(), progress);
   if (!limits_ || is_without_cost()) return;
   const std::size_t first = base_point_;
   const auto inside = [&] { return prepared_.at(base_run()).inside; };
+  for (const TighterPlan& one : tighter) {
+    if (inside()) break;
+    PlanProblem capped = capped_problem(basis_->problem, one.share);
+    capped.dag = basis_->realised.dag;
+    PreparedRun made = searched(capped, one.plan, terms_of(one.time, false), progress);
+    if (!made.inside) continue;
+    keep_prepared(base_run(), std::move(made));
+    limited_by_ = name_of(PaceLimit::kPower);
+  }
   for (std::size_t k = 1; k <= kMostTried && !inside(); ++k) {
     base_point_ = first + (frontier().size() - 1 - first) * k / kMostTried;
     prepare(base_run(), progress);

@@ -19,6 +19,7 @@
 #include "plan/envpipe.h"
 #include "plan/expected_saving.h"
 #include "plan/planner.h"
+#include "plan/switching.h"
 #include "server/adjusted_plan.h"
 #include "server/limited_plan.h"
 #include "server/measurements.h"
@@ -171,7 +172,11 @@ class JobPlan {
   void take_base_for(const Run& run) const;  // where nothing slower ends in time
   [[nodiscard]] bool is_inside(const ClockPlan& plan) const;
   [[nodiscard]] Run base_run() const { return {base_point_, frontier().time(base_point_)}; }
-  void settle_base(const Progress& progress);
+  [[nodiscard]] SwitchingTerms terms_of(Seconds allowed, bool waits) const;
+  // Searches for few changes from `plan` on, inside the limits.
+  [[nodiscard]] PreparedRun searched(const PlanProblem& problem, ClockPlan plan, const SwitchingTerms& terms,
+                                     const Progress& progress) const;
+  void settle_base(const std::vector<TighterPlan>& tighter, const Progress& progress);
   void settle_least();  // where no plan keeps to the limits
   void keep_prepared(const Run& run, PreparedRun made) const;
   [[nodiscard]] bool is_without_cost() const { return switch_latency_ == 0 && min_dwell_ == 0; }

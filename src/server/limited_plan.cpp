@@ -87,14 +87,15 @@ void check_planner_keeps(const JobLimits& limits, const std::string& planner) {
 }
 
 std::optional<LimitedPlan> plan_limited(const PlanProblem& problem, const std::string& planner, const JobRequest& job,
-                                        const JobPowerLimits& limits, const Progress& progress) {
+                                        const JobPowerLimits& limits, bool late_changes, const Progress& progress) {
   // One planning with all options, and one for every share.
   constexpr auto kPlannings = static_cast<double>(1 + std::size(kCapShares));
   double begun = 0.0;
   PlanningRequest request;
   request.planners = {planner};
   request.focus = problem.focus;
-  request.power = PowerRequest{limits, {}};
+  request.power = PowerRequest{limits, {}, {}};
+  if (late_changes) request.power->tighter = {0.97, 0.94, 0.91, 0.88, 0.84, 0.8};
   request.job = {job.data_parallel, job.tensor_parallel};
   request.begins = [&](const PlanningPart& part) { begun += part.work == PlanningWork::kPlanner ? 1.0 : 0.0; };
   PlanningResult planned = plan_as_asked(
@@ -117,6 +118,8 @@ std::optional<LimitedPlan> plan_limited(const PlanProblem& problem, const std::s
   made.result.frontier = std::move(*inside);
   made.share = run.power->share;
   made.kept.least_time = run.power->least_time;
+  made.tighter = std::move(run.tighter);
+  std::erase_if(made.tighter, [&](const TighterPlan& one) { return one.dag != made.result.dag; });
   return made;
 }
 

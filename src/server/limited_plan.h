@@ -5,10 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "pipeline/late_clocks.h"
 #include "plan/planner.h"
 #include "plan/power_limits.h"
+#include "plan/power_planning.h"
 #include "wire/job_messages.h"
 
 namespace flyball {
@@ -40,13 +42,16 @@ struct LimitedPlan {
   PlannerResult result;  // the plans that keep to the limits, fastest first, or else one of the lowest peak
   double share = 1.0;    // of kCapShares, with whose options they were made
   LimitsKept kept;
+  // Plans of the same order of operations that keep to tighter limits, by rising time: what to try where late clock
+  // changes draw more. None where changes are free.
+  std::vector<TighterPlan> tighter = {};
 };
 
 // Plans with `planner`, perseus or joint. Where `progress`, which is told the share of the whole, returns false, the
 // result is none. Cost: that of plan_as_asked() within limits, and a power_curve() for every point.
 [[nodiscard]] std::optional<LimitedPlan> plan_limited(const PlanProblem& problem, const std::string& planner,
                                                       const JobRequest& job, const JobPowerLimits& limits,
-                                                      const Progress& progress);
+                                                      bool late_changes, const Progress& progress);
 
 // Returns the plan of the least power of every computation, for which nothing has to be planned.
 [[nodiscard]] LimitedPlan least_power_instead(const PlanProblem& problem, const JobRequest& job,
