@@ -164,7 +164,7 @@ std::string limits_warning(const LimitsKept& kept, Watts peak, double ramp_w_per
   std::string words;
   if (limits.peak) words += fmt::format(" never draws more than {:.1f} W", limits.peak->value());
   if (limits.ramp_w_per_s) {
-    words += fmt::format("{} changes its power by at most {:.1f} W/s", limits.peak ? " and" : "", *limits.ramp_w_per_s);
+    words += fmt::format("{} changes its power by at most {:.4g} W/s", limits.peak ? " and" : "", *limits.ramp_w_per_s);
   }
   if (kept.kept && kept.found) return {};
   if (!kept.found) {

@@ -147,6 +147,29 @@ TEST(JobLimits, ThatNoPlanKeepsAreTold) {
   EXPECT_NEAR(status.power->peak.value(), 250.0, 1e-6);
 }
 
+// One microbatch at one clock draws the same all the time. Of two microbatches some operations overlap, others do not,
+// so that a ramp of almost nothing cannot be kept.
+TEST(JobLimits, HoldForRamps) {
+  ServerThread server;
+  Client client(server.port(), kToken);
+  JobRequest job = two_stages("level", 1);
+  job.limits.max_ramp_w_per_s = 0.01;
+  job.limits.ramp_window = Seconds(0.1);
+  measure(client, job);
+  EXPECT_THAT(clocks_of(client.schedule("level", 0)), ElementsAre(1400, 1400));
+  EXPECT_EQ(client.status("level").trouble, "");
+  EXPECT_NEAR(client.status("level").power->ramp_w_per_s, 0.0, 1e-6);
+  job.id = "steep";
+  job.microbatches = 2;
+  measure(client, job);
+  ASSERT_TRUE(client.schedule("steep", 0));
+  const JobStatus status = client.status("steep");
+  EXPECT_THAT(status.trouble,
+              HasSubstr("changes its power by at most 0.01 W/s: the ranks run the one of the lowest ramp"));
+  EXPECT_FALSE(status.power->kept);
+  EXPECT_GT(status.power->ramp_w_per_s, 0.01);
+}
+
 // The schedules that ranks get, replayed on the measured options.
 PowerCurve replayed(Client& client, const JobRequest& job) {
   SynthRequest synth;
