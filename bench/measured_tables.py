@@ -108,10 +108,10 @@ def to_all(workload: str) -> tuple[str, str]:
 
 
 def planned(flyball: Flyball, workload: str, planner: str, *more: str) -> Frontier:
-    """On the profile fitted to all runs of Perseus's plans."""
-    folder = real_runs.fit(flyball, workload)
+    """On the profile fitted to all runs, of Perseus's plans and of EnvPipe's."""
+    folder = real_runs.fit(flyball, workload)[0]
     plan = flyball.run_once("plan", str(folder / "profile.csv"), "--pipeline", str(folder / "pipeline.toml"),
-                            "--planner", planner, *more)
+                            "--planner", planner, "--clocks-asked", "at-begin", *more)  # as Zeus's client, which ran
     points = [Point(one["time"], one["energy"]) for one in (plan["selected"], *plan["frontier"])]
     base = Point(plan["baseline"]["time"], plan["baseline"]["energy"])
     return Frontier(base, [point for point in points if point.time >= points[0].time])
@@ -159,7 +159,7 @@ def levels(flyball: Flyball) -> str:
     of what is fitted for the highest and the lowest."""
     rows = []
     for workload, name in WORKLOADS.items():
-        fitted = flyball.run_once("profile", "fit", real_runs.runs("perseus", workload))["fitted"]
+        fitted = real_runs.fit(flyball, workload)[1]["fitted"]
         mean = sum(one["value"] for one in fitted if one["what"] == "waiting") / 2
         ours, real = planned(flyball, workload, "perseus"), recorded("perseus", workload)
         constant = planned(flyball, workload, "perseus", "--blocking-power", f"{mean:.2f}")
@@ -364,7 +364,7 @@ def stage_figures(flyball: Flyball, profile: Path) -> list[str]:
 
 
 def stages_beside_real(flyball: Flyball) -> str:
-    real = {SHIPPED[workload]: real_runs.fit(flyball, workload) / "profile.csv" for workload in WORKLOADS}
+    real = {SHIPPED[workload]: real_runs.fit(flyball, workload)[0] / "profile.csv" for workload in WORKLOADS}
     real.update({profile: real_runs.data() / "emulation" / STAGES[profile][0] for profile in STAGES})
     rows = []
     for profile, measured in real.items():

@@ -5,7 +5,7 @@
     python3 bench/order_tables.py --program build/flyball --write docs/manual/order.md     # rewrite in place
     python3 bench/order_tables.py --program build/flyball --data ../shared/data            # measured profiles, too
 
-Every row is one pipeline. Columns are planners and the memory of the stages: what 1F1B holds, one microbatch more on
+The tables `split` and `measured-split` are of backwards in two parts. Every row is one pipeline. Columns are planners and the memory of the stages: what 1F1B holds, one microbatch more on
 each, two more, and no limit. In the document a table stands between `<!-- table NAME -->` and `<!-- end of table -->`; tables whose
 profiles are not here stay as they are. Standard library only.
 """
@@ -37,12 +37,17 @@ def blocking_of(profile: Path) -> str:
     return found.group(1) if found else "75"
 
 
-def plan(program: Path, profile: Path, microbatches: int, blocking: str, planner: str, extra: int | None) -> dict:
+def limits(profile: Path, microbatches: int, extra: int) -> list[int]:
+    """What 1F1B holds on each stage, and so much more."""
+    stages = stages_of(profile)
+    return [min(microbatches, stages - stage + extra) for stage in range(stages)]
+
+
+def plan(program: Path, profile: Path, microbatches: int, blocking: str, planner: str, limit: list[int] | None,
+         *more: str) -> dict:
     command = [str(program), "plan", str(profile), "--microbatches", str(microbatches), "--blocking-power", blocking,
-               "--planner", planner, "--format", "json"]
-    if extra is not None:
-        stages = stages_of(profile)
-        limit = [min(microbatches, stages - stage + extra) for stage in range(stages)]
+               "--planner", planner, "--format", "json", *more]
+    if limit is not None:
         command += ["--memory-limit", ",".join(map(str, limit))]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
@@ -60,7 +65,8 @@ def table(program: Path, pipelines: list[tuple[str, Path, int, str]]) -> str:
     lines = ["| " + " | ".join(heads) + " |", "| --- |" + " --: |" * (len(heads) - 1)]
     for title, profile, microbatches, blocking in pipelines:
         def run(planner, extra):
-            return plan(program, profile, microbatches, blocking, planner, extra)
+            limit = None if extra is None else limits(profile, microbatches, extra)
+            return plan(program, profile, microbatches, blocking, planner, limit)
 
         free = run("joint", None)
         row = [title, str(microbatches), cell(run("perseus", 0))]
@@ -71,19 +77,45 @@ def table(program: Path, pipelines: list[tuple[str, Path, int, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def split_table(program: Path, pipelines: list[tuple[str, Path, int, str]]) -> str:
+    """Savings of 1F1B's energy with whole backwards at maximum clocks, in its time."""
+    heads = ["pipeline", "microbatches", "joint, whole, +1", "ZB-H1, Perseus", "joint, 1F1B's memory", "joint, +1",
+             "joint, ZB-H1's memory", "joint, no limit", "held then"]
+    lines = ["| " + " | ".join(heads) + " |", "| --- |" + " --: |" * (len(heads) - 1)]
+    for title, profile, microbatches, blocking in pipelines:
+        whole = plan(program, profile, microbatches, blocking, "joint", limits(profile, microbatches, 1))
+        time, energy = whole["baseline"]["time"], whole["baseline"]["energy"]
+
+        def run(planner, limit):
+            return plan(program, profile, microbatches, blocking, planner, limit, "--schedule", "zb-h1",
+                        "--split-backward", "0.5", "--target-time", str(time))
+
+        def saving(result):
+            return f"{100 * (1 - result['selected']['energy'] / energy):.1f}"
+
+        stages = stages_of(profile)
+        free = run("joint", None)
+        cells = [run("perseus", None), run("joint", limits(profile, microbatches, 0)),
+                 run("joint", limits(profile, microbatches, 1)), run("joint", [min(stages, microbatches)] * stages), free]
+        row = [title, str(microbatches), cell(whole), *map(saving, cells), str(max(free["in_flight"]))]
+        lines.append("| " + " | ".join(row) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "flyball")
     parser.add_argument("--data", type=Path, help="folder of the published measurements; see docs/manual/order.md")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="put the tables into this page")
     options = parser.parse_args()
-    tables = {"shipped": table(options.program, [(name, PROFILES / f"{name}.csv", microbatches,
-                                                  blocking_of(PROFILES / f"{name}.csv"))
-                                                 for name, microbatches in SHIPPED])}
+    shipped = [(name, PROFILES / f"{name}.csv", microbatches, blocking_of(PROFILES / f"{name}.csv"))
+               for name, microbatches in SHIPPED]
+    tables = {"shipped": table(options.program, shipped), "split": split_table(options.program, shipped)}
     if options.data:
         folder = options.data / "perseus-sosp24" / "emulation"
-        tables["measured"] = table(options.program, [(title, folder / name, 12, str(watts))
-                                                     for title, name, watts in MEASURED])
+        measured = [(title, folder / name, 12, str(watts)) for title, name, watts in MEASURED]
+        tables["measured"] = table(options.program, measured)
+        tables["measured-split"] = split_table(options.program, measured)
     if not options.write:
         for name, text in tables.items():
             print(f"{name}\n{text}")

@@ -229,6 +229,10 @@ FLYBALL_API int flyball_set_straggler(flyball_session* session, int id, double d
  * waiting where the sweep saw too little waiting to tell it. */
 FLYBALL_API int flyball_profile_again(flyball_session* session);
 
+/* Whether iterations take what the schedule in force promises. FLYBALL_SLOWER: they took longer, and the clocks are at
+ * their default until the server sends another schedule. */
+enum { FLYBALL_UNKNOWN = 0, FLYBALL_KEPT = 1, FLYBALL_SLOWER = 2 };
+
 enum { FLYBALL_PROFILING = 0, FLYBALL_WAITING = 1, FLYBALL_RUNNING = 2, FLYBALL_IDLE = 3 };
 
 /* The state of a session, for display. */
@@ -251,9 +255,16 @@ typedef struct flyball_session_state {
   double clock_mhz;       /* the clock asked for last; 0: the default */
   double clock_age_p50_s; /* time from set_speed to the device, in this machine's seconds: median, 99th percentile */
   double clock_age_p99_s;
-  int reconfiguring;  /* 1 while the schedule in force is being adjusted from step to step; see executed_steps */
-  double straggler_w; /* what one pipeline draws while it waits for others after its iteration, as the schedule says */
-  int64_t order;      /* the number of the order in which the step runs; 0: that of the options' schedule */
+  int reconfiguring;   /* 1 while the schedule in force is being adjusted from step to step; see executed_steps */
+  double straggler_w;  /* what one pipeline draws while it waits for others after its iteration, as the schedule says */
+  int64_t order;       /* the number of the order in which the step runs; 0: that of the options' schedule */
+  int promise;         /* FLYBALL_KEPT, ... */
+  double at_maximum_s; /* what an iteration takes at maximum clocks, as measured; 0: unknown */
+  /* What this rank's GPU has saved since the session began: so many iterations by plan, what they took by the GPU's own
+   * counter, and what as many at maximum clocks take. */
+  int64_t compared_iterations;
+  double compared_energy_j;
+  double compared_energy_at_maximum_j;
 } flyball_session_state;
 
 FLYBALL_API int flyball_session_get_state(flyball_session* session, flyball_session_state* state);

@@ -40,6 +40,9 @@ struct PlanRequest {
   std::string schedule = "1f1b";
   // Model chunks per stage; above 1 with interleaved-1f1b only.
   int chunks = 1;
+  // The share of a backward's time and energy that its weight gradient takes, between 0 and 1, where backwards run in
+  // two parts (1f1b, zb-h1) and the profile has whole ones. 0 states none; zb-h1 then needs a profile of the parts.
+  double split_backward = 0.0;
   // The draw of a GPU that waits, 0 to 1e6: one number, or one per stage. If empty, it is taken from the rows `waiting`
   // of the profile, or is 75 where there are none.
   std::vector<double> blocking_power_w;

@@ -173,6 +173,15 @@ int phase_code(SessionPhase phase) {
   return FLYBALL_IDLE;
 }
 
+int promise_code(PromiseVerdict verdict) {
+  switch (verdict) {
+    case PromiseVerdict::kUnknown: return FLYBALL_UNKNOWN;
+    case PromiseVerdict::kKept: return FLYBALL_KEPT;
+    case PromiseVerdict::kSlower: return FLYBALL_SLOWER;
+  }
+  return FLYBALL_UNKNOWN;
+}
+
 flyball_session_state state_of(const SessionState& from) {
   flyball_session_state state{};
   state.phase = phase_code(from.phase);
@@ -195,6 +204,11 @@ flyball_session_state state_of(const SessionState& from) {
   state.reconfiguring = from.reconfiguring ? 1 : 0;
   state.straggler_w = from.straggler_power.value();
   state.order = from.order;
+  state.promise = promise_code(from.promise);
+  state.at_maximum_s = from.at_maximum.value();
+  state.compared_iterations = from.savings.iterations;
+  state.compared_energy_j = from.savings.energy.value();
+  state.compared_energy_at_maximum_j = from.savings.energy_at_maximum.value();
   return state;
 }
 

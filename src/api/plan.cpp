@@ -38,6 +38,7 @@ PipelineSpec spec_of(const PlanRequest& request) {
   spec.schedule = parse_schedule(request.schedule);
   spec.microbatches = request.microbatches;
   spec.chunks = request.chunks;
+  if (request.split_backward != 0.0) spec.split_backward = request.split_backward;
   for (const double power : request.blocking_power_w) {
     if (!(power >= 0.0 && power <= kMostBlockingWatts)) {
       throw UsageError(

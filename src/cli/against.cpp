@@ -18,10 +18,10 @@ using Json = nlohmann::ordered_json;
 
 std::string title(const Judgement& judgement) {
   const RecordedRuns& runs = judgement.runs;
-  const std::string how =
-      judgement.fitted_to
-          ? fmt::format("predicted by what was fitted to {}", *judgement.fitted_to)
-          : std::string("each predicted by what was fitted to the half of the points that it is not in");
+  const std::string how = judgement.fitted_to
+                              ? fmt::format("predicted by what was fitted to {}", *judgement.fitted_to)
+                              : "each predicted by what was fitted to the half of the points that it is not in" +
+                                    (judgement.also_fitted_to ? ", and to " + *judgement.also_fitted_to : "");
   const std::size_t warm = runs.points.size() - judgement.points.size();
   return fmt::format("{}: {}, {}, {}\n{}{}, {}\n", runs.source, counted(runs.stages, "stage"),
                      counted(runs.microbatches, "microbatch", "es"), schedule_name(judgement.schedule),
@@ -102,6 +102,7 @@ std::string against_json(const Judgement& judgement) {
                {"time_constants", judgement.time_constants},
                {"power_constants", judgement.power_constants},
                {"judged", agreement_json(judgement.agreement)}};
+  if (judgement.also_fitted_to) json["also_fitted_to"] = *judgement.also_fitted_to;
   if (judgement.fitted_to_all) json["fitted_to_all"] = agreement_json(*judgement.fitted_to_all);
   json["points"] = std::move(points);
   return json.dump(2) + "\n";

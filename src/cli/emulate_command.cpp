@@ -35,7 +35,8 @@ struct EmulateOptions {
   std::optional<std::vector<double>> stragglers;
   std::optional<std::string> planner;
   std::optional<std::string> against;
-  std::optional<std::string> fitted_to;
+  std::vector<std::string> fitted_to;
+  std::vector<std::string> also_fitted_to;
   std::optional<std::string> format;
 };
 
@@ -98,7 +99,8 @@ std::string emulation_text(const LoadedPipeline& pipeline, const PlannerRun& run
 }
 
 void run_against(const Command& command, const EmulateOptions& options) {
-  constexpr std::array<std::string_view, 4> kAllowed = {"--against", "--fitted-to", "--schedule", "--format"};
+  constexpr std::array<std::string_view, 5> kAllowed = {"--against", "--fitted-to", "--also-fitted-to", "--schedule",
+                                                        "--format"};
   for (const Option& option : command.options()) {
     if (!option.is_given() || std::ranges::find(kAllowed, option.name()) != kAllowed.end()) continue;
     throw UsageError(fmt::format("--against replays recorded runs, which state everything but the schedule; drop {}",
@@ -107,15 +109,17 @@ void run_against(const Command& command, const EmulateOptions& options) {
   const InterruptExit exit;
   const ScheduleKind schedule = parse_schedule(options.pipeline.schedule.value_or("1f1b"));
   RecordedRuns runs = read_runs(*options.against);
-  std::optional<RecordedRuns> other_runs;
-  if (options.fitted_to) other_runs = read_runs(*options.fitted_to);
-  const Judgement judgement = judge_runs(std::move(runs), other_runs, schedule);
+  const OtherRuns others{read_each(options.fitted_to), read_each(options.also_fitted_to)};
+  const Judgement judgement = judge_runs(std::move(runs), others, schedule);
   print_result(options.format == "json" ? against_json(judgement) : against_text(judgement));
 }
 
 void run_emulate(const Command& command, const EmulateOptions& options) {
   if (options.against) return run_against(command, options);
-  if (options.fitted_to) throw UsageError("--fitted-to says what --against predicts from; add --against RUNS");
+  for (const char* name : {"--fitted-to", "--also-fitted-to"}) {
+    if (!command.option(name).is_given()) continue;
+    throw UsageError(fmt::format("{} says what --against predicts from; add --against RUNS", name));
+  }
   if (options.pipeline.profile.empty()) {
     throw UsageError("emulate: PROFILE is required, or --against RUNS\n  see: flyball emulate --help");
   }
@@ -159,8 +163,18 @@ void add_emulate_command(const Command& program) {
              "planner, as for 'flyball plan' (default perseus)");
   add_value(command, "--against", options->against, parse_path, "RUNS",
             "recorded runs to replay, in place of a profile; prints predicted beside measured figures");
-  add_value(command, "--fitted-to", options->fitted_to, parse_path, "RUNS",
-            "with --against: recorded runs to predict from (default: every other point, and the rest is judged)");
+  command
+      .add_option("--fitted-to", options->fitted_to,
+                  "with --against: recorded runs to predict from (default: every other point, and the rest is judged); "
+                  "several of one pipeline are fitted together")
+      .type_name("RUNS")
+      .one_value_each();
+  command
+      .add_option("--also-fitted-to", options->also_fitted_to,
+                  "with --against: recorded runs of the same pipeline to predict from besides every other point")
+      .type_name("RUNS")
+      .one_value_each()
+      .excludes("--fitted-to");
   add_format(command, options->format);
   command.footer(
       "Intrinsic bloat is what the fastest plan saves inside a pipeline; extrinsic\n"
@@ -174,7 +188,9 @@ void add_emulate_command(const Command& program) {
       "    --straggler 1,1.05,1.1,1.2,1.5 --format json\n"
       "  flyball emulate --against examples/runs/two-stage\n"
       "  flyball emulate --against examples/runs/two-stage \\\n"
-      "    --fitted-to examples/runs/two-stage --format json");
+      "    --fitted-to examples/runs/two-stage --format json\n"
+      "  flyball emulate --against examples/runs/two-stage \\\n"
+      "    --also-fitted-to examples/runs/two-stage-by-stage");
   command.callback([command, options] { run_emulate(command, *options); });
 }
 

@@ -69,6 +69,12 @@ double parse_percent(std::string_view option, std::string_view text) {
   return *value;
 }
 
+double parse_share(std::string_view option, std::string_view text) {
+  const auto value = parse_number(text);
+  if (!value || *value <= 0.0 || *value >= 1.0) refuse(option, text, "a share between 0 and 1, such as 0.5");
+  return *value;
+}
+
 Seconds parse_duration(std::string_view option, std::string_view text) {
   const auto value = parse_duration_seconds(text);
   if (!value || *value < 1e-9 || *value > kLongestSeconds) {

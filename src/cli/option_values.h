@@ -21,6 +21,7 @@ namespace flyball {
 [[nodiscard]] double parse_positive(std::string_view option, std::string_view text);
 [[nodiscard]] double parse_straggler(std::string_view option, std::string_view text);          // a slowdown, from 1
 [[nodiscard]] double parse_percent(std::string_view option, std::string_view text);            // from 0 below 100
+[[nodiscard]] double parse_share(std::string_view option, std::string_view text);              // between 0 and 1
 [[nodiscard]] Seconds parse_duration(std::string_view option, std::string_view text);          // above 0
 [[nodiscard]] Seconds parse_duration_or_zero(std::string_view option, std::string_view text);  // not below 0
 [[nodiscard]] int parse_memory_option(std::string_view option, std::string_view text);         // "9", "60GB/6.4GB"

@@ -25,15 +25,18 @@ constexpr Seconds kDefaultUnitTime{1e-3};
 PipelineSpec stated_pipeline(const PipelineOptions& options) {
   PipelineSpec spec;
   if (options.pipeline_file) spec = read_pipeline_file(*options.pipeline_file);
-  if (!spec.dag_file.empty() && (options.schedule || options.microbatches || options.chunks)) {
+  if (!spec.dag_file.empty() &&
+      (options.schedule || options.microbatches || options.chunks || options.split_backward)) {
     throw UsageError(
         fmt::format("{} names an explicit DAG, which has its own schedule and microbatches; drop --schedule, "
-                    "--microbatches and --chunks, or the dag of the pipeline file",
+                    "--microbatches, --chunks and --split-backward, or the dag of the pipeline file",
                     *options.pipeline_file));
   }
   if (options.schedule) spec.schedule = parse_schedule(*options.schedule);
   if (options.microbatches) spec.microbatches = *options.microbatches;
   if (options.chunks) spec.chunks = *options.chunks;
+  if (options.split_backward) spec.split_backward = *options.split_backward;
+  if (options.clocks_asked) spec.clocks_asked = *options.clocks_asked;
   if (options.blocking_power) spec.blocking_power = *options.blocking_power;
   if (options.memory_limit) spec.memory_limit = *options.memory_limit;
   if (options.data_parallel) spec.data_parallel = *options.data_parallel;
@@ -54,6 +57,19 @@ PlanProblem stated_problem(const PipelineSpec& spec, const Profile& profile, con
   return make_problem(dag, spec.blocking_powers(dag.stages(), profile),
                       to_nanoseconds(options.unit_time.value_or(kDefaultUnitTime)), model,
                       options.noise_pct.value_or(0.0) / 100.0, spec.memory_limit);
+}
+
+// Takes the usual share where a schedule needs backwards in two parts and the profile has whole ones, and says so.
+void split_whole_backwards(PipelineSpec& spec, const Profile& profile) {
+  if (!splits_backward(spec) || spec.split_backward || profile.find(0, "backward") == nullptr ||
+      profile.find(0, "backward_weight") != nullptr) {
+    return;
+  }
+  spec.split_backward = kUsualWeightShare;
+  print_warning(
+      fmt::format("schedule {} runs backwards in two parts, and the profile has whole ones: {:g} of their time and "
+                  "energy is taken for the weight gradients (--split-backward)",
+                  schedule_name(spec.schedule), kUsualWeightShare));
 }
 
 // Reads straight from the descriptor, since a stream takes Ctrl-C for the end of the input.
@@ -89,6 +105,9 @@ void add_pipeline_options(const Command& command, PipelineOptions& options) {
              "schedule: gpipe, 1f1b (default), interleaved-1f1b, early-recompute-1f1b or zb-h1");
   add_value(command, "--chunks", options.chunks, parse_count, "K",
             "number of model chunks per stage (interleaved-1f1b)");
+  add_value(command, "--split-backward", options.split_backward, parse_share, "SHARE",
+            "run backwards in two parts, with this share of their time and energy for the weight gradients where the "
+            "profile has whole backwards (1f1b, zb-h1; default for zb-h1 0.5)");
   command
       .add_option_function(
           "--pipeline", [&options](const std::string& path) { options.pipeline_file = path; },
@@ -97,6 +116,10 @@ void add_pipeline_options(const Command& command, PipelineOptions& options) {
   add_value(command, "--blocking-power", options.blocking_power, parse_powers, "W[,W...]",
             "blocking power, which a GPU draws while it waits for others, in watts: one number, or one per stage "
             "(default: as in the profile's rows 'waiting', else 75)");
+  add_value(command, "--clocks-asked", options.clocks_asked, parse_named<ClocksAsked>, "WHEN",
+            "when the engine asks for a computation's clock: when its stage is free (when-free), as Flyball's sessions "
+            "do, or when it begins (at-begin), as Zeus's client does; stages wait at the next or at the last clock "
+            "(default when-free; late clock changes are charged as at-begin unless this is given)");
   add_value(command, "--memory-limit", options.memory_limit, parse_list(parse_memory_option), "N[,N...]",
             "number of microbatches whose activations a stage can hold, or a stage's memory for activations over that "
             "of one microbatch's (60GB/6.4GB): one for all stages, or one per stage; planners that choose the order "
@@ -141,11 +164,23 @@ Profile load_profile(const std::string& path, const InterruptGuard& guard) {
 std::unique_ptr<LoadedPipeline> load_pipeline(const PipelineOptions& options, const InterruptGuard& guard) {
   PipelineSpec spec = stated_pipeline(options);
   Profile profile = load_profile(options.profile, guard);
+  split_whole_backwards(spec, profile);
   auto pipeline = std::make_unique<LoadedPipeline>(std::move(profile), std::move(spec), options);
   for (const std::string& words : blocking_warnings(pipeline->spec, pipeline->profile, pipeline->dag)) {
     print_warning(words);
   }
   return pipeline;
+}
+
+std::unique_ptr<LoadedPipeline> load_whole_backwards(const LoadedPipeline& pipeline, const PipelineOptions& options) {
+  if (!splits_backward(pipeline.spec)) return nullptr;
+  PipelineSpec spec = with_whole_backwards(pipeline.spec);
+  spec.memory_limit.clear();
+  try {
+    return std::make_unique<LoadedPipeline>(pipeline.profile, std::move(spec), options);
+  } catch (const InputError&) {  // parts whose clocks or labels do not go together
+    return nullptr;
+  }
 }
 
 }  // namespace flyball

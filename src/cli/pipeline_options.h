@@ -25,6 +25,8 @@ struct PipelineOptions {
   std::optional<int> microbatches;
   std::optional<std::string> schedule;
   std::optional<int> chunks;
+  std::optional<double> split_backward;
+  std::optional<ClocksAsked> clocks_asked;
   std::optional<std::vector<Watts>> blocking_power;
   std::optional<std::vector<int>> memory_limit;
   std::optional<int> data_parallel;
@@ -57,6 +59,11 @@ struct LoadedPipeline {
 // that contradict each other or the pipeline file, and what the readers throw.
 [[nodiscard]] std::unique_ptr<LoadedPipeline> load_pipeline(const PipelineOptions& options,
                                                             const InterruptGuard& guard);
+
+// Returns the pipeline in 1F1B's order with whole backwards, if it has backwards in two parts and the profile can tell
+// what whole ones take; else null. Memory is not limited.
+[[nodiscard]] std::unique_ptr<LoadedPipeline> load_whole_backwards(const LoadedPipeline& pipeline,
+                                                                   const PipelineOptions& options);
 
 // Reads a profile by its path; "-" is standard input. Throws what the reader throws, and Interrupted.
 [[nodiscard]] Profile load_profile(const std::string& path, const InterruptGuard& guard);

@@ -117,7 +117,8 @@ std::optional<SwitchingLimits> switching_limits(const PlanOptions& options, cons
       options.switch_latency ? *options.switch_latency : measured_latency(profile).value_or(kUsualLatency);
   const Seconds min_dwell = options.min_dwell.value_or(Seconds(0));
   if (latency.longest == Seconds(0) && min_dwell == Seconds(0)) return std::nullopt;
-  return SwitchingLimits{latency.longest, min_dwell, latency.longest - latency.shortest};
+  return SwitchingLimits{latency.longest, min_dwell, latency.longest - latency.shortest,
+                         options.pipeline.clocks_asked.value_or(ClocksAsked::kAtBegin)};
 }
 
 void run_plan(const PlanOptions& options, const std::string& command) {
@@ -138,6 +139,8 @@ void run_plan(const PlanOptions& options, const std::string& command) {
     power.limits.ramp_w_per_s = options.max_ramp;
     power.limits.ramp_window = options.ramp_window.value_or(power.limits.ramp_window);
   }
+  const auto whole = load_whole_backwards(*pipeline, options.pipeline);
+  if (whole) request.whole_backwards = &whole->problem;
   const auto runs = run_planners(*pipeline, request, guard);
   refuse_missed_target(runs.front().summary, options);
   std::vector<WrittenFile> files;

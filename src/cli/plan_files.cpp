@@ -89,7 +89,7 @@ bool is_numbered(const std::string& name, std::string_view begin, std::string_vi
 // Removes the files that an earlier run may have written and this one may not write again. They would be taken for this
 // run's plans.
 void remove_stale_files(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> stale{folder / "plan-switching.json"};
+  std::vector<std::filesystem::path> stale{folder / "plan-switching.json", folder / "in-flight.svg"};
   std::error_code code;
   const auto add = [&](const std::filesystem::path& in, std::string_view begin, std::string_view ending) {
     for (std::filesystem::directory_iterator entry(in, code), end; !code && entry != end; entry.increment(code)) {

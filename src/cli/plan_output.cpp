@@ -180,6 +180,13 @@ Json run_json(const PlannerRun& run, const MeasurementNoise& noise, bool measure
     json["one_more_in_flight"] = {{"memory_limit", run.one_more->memory_limit},
                                   {"saving_pct", run.one_more->saving_pct}};
   }
+  if (run.against_whole) {
+    json["against_whole"] = {{"whole_time", run.against_whole->whole_time.value()},
+                             {"whole_energy", run.against_whole->whole_energy.value()},
+                             {"whole_saving_pct", run.against_whole->whole_saving_pct},
+                             {"time", run.against_whole->time.value()},
+                             {"saving_pct", run.against_whole->saving_pct}};
+  }
   if (!run.job.empty()) json["job"] = job_json(run.job);
   if (run.switching) json["switching"] = switching_json(*run.switching);
   if (run.power) json["power"] = power_json(*run.power);
@@ -249,6 +256,18 @@ std::string order_text(const PlannerRun& run) {
   if (run.in_flight.empty()) return "";
   return fmt::format("\norder: the stages hold at most {} microbatches (in the schedule's order {})\n",
                      fmt::join(run.in_flight, ", "), fmt::join(run.schedule_in_flight, ", "));
+}
+
+// What backwards in two parts are worth.
+std::string against_text(const PlannerRun& run) {
+  if (!run.against_whole) return "";
+  const AgainstWhole& against = *run.against_whole;
+  return fmt::format(
+      "\n1f1b with whole backwards takes {} s and {} J at maximum clocks:\nclocks alone save at most {} %, this "
+      "frontier {} % (in {} s)\n",
+      format_fixed(against.whole_time.value(), 4), format_fixed(against.whole_energy.value(), 1),
+      format_fixed(against.whole_saving_pct, 2), format_fixed(against.saving_pct, 2),
+      format_fixed(against.time.value(), 4));
 }
 
 // The most microbatches that the stages hold: in the schedule's order, and in the order of each planner with its own.
@@ -413,8 +432,8 @@ std::string plan_results_text(const LoadedPipeline& pipeline, const std::vector<
   const Frontier& frontier = main.result.frontier;
   std::string text = pipeline.title() + "\n" + pace(main.summary) + "\n";
   if (runs.size() > 1) text += comparison(runs) + "\n";
-  text += landmarks_table(main) + order_text(main) + expectation(pipeline, main) + budget_table(main) +
-          power_table(main) + switching_table(main) + whole_job(main, pipeline.spec.data_parallel);
+  text += landmarks_table(main) + order_text(main) + against_text(main) + expectation(pipeline, main) +
+          budget_table(main) + power_table(main) + switching_table(main) + whole_job(main, pipeline.spec.data_parallel);
   text += fmt::format("\n{}: {} plan{} from {:.4f} s to {:.4f} s, found in {:.3f} s\n", main.summary.planner,
                       frontier.size(), frontier.size() == 1 ? "" : "s", frontier.time(0).value(),
                       frontier.time(frontier.size() - 1).value(), main.result.stats.solve_seconds);

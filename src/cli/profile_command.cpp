@@ -152,6 +152,7 @@ struct SynthOptions {
   std::optional<int> stages;
   std::optional<double> noise_pct;
   std::optional<int> seed;
+  std::optional<double> power_limit;
   std::optional<std::string> out;
   std::optional<std::string> format;
   bool layers = false;
@@ -170,14 +171,16 @@ std::string listing(bool as_json) {
 void run_synth(SynthOptions& options) {
   if (options.list) return print_result(listing(options.format == "json"));
   if (options.format) throw UsageError("--format is for --list; profiles and layer times are CSV");
-  if (options.layers && (options.stages || options.noise_pct || options.seed)) {
+  if (options.layers && (options.stages || options.noise_pct || options.seed || options.power_limit)) {
     throw UsageError(
-        "--layers prints the layers before they are split and measured; drop --stages, --noise and --seed");
+        "--layers prints the layers before they are split and measured; drop --stages, --noise, --seed and "
+        "--power-limit");
   }
   SynthRequest& request = options.request;
   if (options.stages) request.stages = *options.stages;
   if (options.noise_pct) request.noise_relative = *options.noise_pct / 100.0;
   if (options.seed) request.seed = static_cast<std::uint64_t>(*options.seed);
+  if (options.power_limit) request.power_limit = Watts(*options.power_limit);
   std::string text;
   if (options.layers) {
     text = synthesize_layer_times(request.gpu, request.workload);
@@ -200,6 +203,9 @@ void add_synth(const Command& parent) {
   add_value(command, "--noise", options->noise_pct, parse_percent, "PERCENT",
             "standard deviation of the measurement noise (default 0.04)");
   add_value(command, "--seed", options->seed, parse_count, "N", "seed of that noise (default 1)");
+  add_value(command, "--power-limit", options->power_limit, parse_positive, "W",
+            "power limit of the board: above the clock at which an operation draws as much, a higher one changes "
+            "nothing (default: the GPU's own, which holds compute-bound work only)");
   command.add_flag("--layers", options->layers, "print the layers' forward times instead, for flyball partition");
   command.add_flag("--list", options->list, "list the GPUs and workloads");
   add_choice(command, "--format", options->format, {"text", "json"}, "NAME",
@@ -209,6 +215,7 @@ void add_synth(const Command& parent) {
       "Examples:\n"
       "  flyball profile synth --list\n"
       "  flyball profile synth --gpu a100 --workload gpt3-1.3b --out out/gpt3.csv\n"
+      "  flyball profile synth --gpu a40 --workload bloom-3b --power-limit 300\n"
       "  flyball profile synth --gpu a40 --workload bloom-3b --layers");
   command.callback([options] { run_synth(*options); });
 }

@@ -21,7 +21,7 @@ namespace flyball {
 namespace {
 
 struct ProfileFitOptions {
-  std::string runs;
+  std::vector<std::string> runs;
   std::optional<std::string> schedule;
   std::optional<std::string> out;
   std::optional<std::string> format;
@@ -113,7 +113,7 @@ std::string profile_fit_json(const RecordedIteration& iteration, const Iteration
 
 void run_profile_fit(const ProfileFitOptions& options) {
   const InterruptExit exit;
-  const RecordedRuns runs = read_runs(options.runs);
+  const RecordedRuns runs = join_runs(read_each(options.runs));
   const RecordedIteration iteration(runs, parse_schedule(options.schedule.value_or("1f1b")));
   const IterationModel model = fit_iteration(iteration, runs.judged());
   std::string text = options.format == "json" ? profile_fit_json(iteration, model) : profile_fit_text(iteration, model);
@@ -133,7 +133,10 @@ void run_profile_fit(const ProfileFitOptions& options) {
 void add_profile_fit_command(const Command& parent) {
   const Command command = parent.add_subcommand("fit", "make a profile and a pipeline file from recorded runs");
   const auto options = std::make_shared<ProfileFitOptions>();
-  command.add_option("RUNS", options->runs, "folder with points.csv, runs.csv and operations.csv").required();
+  command
+      .add_option("RUNS", options->runs,
+                  "folder with points.csv, runs.csv and operations.csv; several of one pipeline are fitted together")
+      .required();
   add_choice(command, "--schedule", options->schedule, schedule_names(), "NAME",
              "schedule of the recorded runs (default 1f1b)");
   add_value(command, "--out", options->out, parse_path, "FOLDER", "write profile.csv and pipeline.toml there");
@@ -144,6 +147,7 @@ void add_profile_fit_command(const Command& parent) {
       "part once per iteration, the power of waiting, the board's power limit.\n\n"
       "Examples:\n"
       "  flyball profile fit examples/runs/two-stage\n"
+      "  flyball profile fit examples/runs/two-stage examples/runs/two-stage-by-stage\n"
       "  flyball profile fit examples/runs/two-stage --out out/two-stage\n"
       "  flyball plan out/two-stage/profile.csv --pipeline out/two-stage/pipeline.toml");
   command.callback([options] { run_profile_fit(*options); });

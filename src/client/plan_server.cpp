@@ -100,4 +100,8 @@ void PlanServer::send(const std::string& job, const OrderReport& report) {
   ask("POST", fmt::format("/v1/jobs/{}/orders", percent_encode(job)), to_json(report).dump());
 }
 
+void PlanServer::send(const std::string& job, const PromiseReport& report) {
+  ask("POST", fmt::format("/v1/jobs/{}/promises", percent_encode(job)), to_json(report).dump());
+}
+
 }  // namespace flyball

@@ -50,6 +50,8 @@ class PlanServer {
   void send(const std::string& job, const StepReport& report);
   // Reports a step that was run in another order than its schedule's.
   void send(const std::string& job, const OrderReport& report);
+  // Reports what the iterations of a schedule take.
+  void send(const std::string& job, const PromiseReport& report);
 
   void interrupt();  // soon ends the call that is under way; may be called from any thread
 

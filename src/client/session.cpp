@@ -1,8 +1,6 @@
 // A session has three threads beside the training's. The training thread only try_locks the session's mutex: a
 // schedule, or a step to report, that it cannot hand over now goes with a later step. The reporter evaluates the sweep
-// and sends what the server does not know yet, one thing at a time, reports before everything else. The listener asks
-// for the next schedule by long polling. After any failure the rank joins again, since a server that was restarted may
-// not know it, and reports are numbered above those that the server has.
+// and, like the listener, speaks with the server (session_server.cpp).
 #include "client/session.h"
 
 #include <fmt/format.h>
@@ -19,19 +17,10 @@
 namespace flyball {
 namespace {
 
-constexpr Seconds kHistory{60.0};    // of the counter
-constexpr Seconds kPoll{30.0};       // of the server, for a schedule
-constexpr Seconds kFirstRetry{0.1};  // of the server
-constexpr Seconds kLongestRetry{3.0};
-constexpr auto kLookAgain = std::chrono::milliseconds(50);  // while the sweep goes on
-constexpr std::size_t kMostStepsWaiting = 4;                // to be reported
-constexpr double kLeastWaiting = 0.01;                      // least share of waiting to know what it draws
-constexpr std::uint64_t kLeastChanges = 3;                  // least clock changes to know how long one takes
-
-std::string type_name(const ScheduledComputation& computation) {
-  if (computation.chunk == 0) return computation.instruction;
-  return fmt::format("{}.{}", computation.instruction, computation.chunk);
-}
+constexpr Seconds kHistory{60.0};             // of the counter
+constexpr std::size_t kMostStepsWaiting = 4;  // to be reported
+constexpr double kLeastWaiting = 0.01;        // least share of waiting to know what it draws
+constexpr std::uint64_t kLeastChanges = 3;    // least clock changes to know how long one takes
 
 }  // namespace
 
@@ -66,7 +55,7 @@ Session::Session(SessionOptions options, SessionGpu gpu)
     const std::string& registration = options_.registration_token;
     reporting_.emplace(options_.server, options_.job.token, Seconds(0), options_.ca_file,
                        registration.empty() ? default_registration_token() : registration);
-    listening_.emplace(options_.server, options_.job.token, kPoll, options_.ca_file);
+    listening_.emplace(options_.server, options_.job.token, kSchedulePoll, options_.ca_file);
   }
   if (options_.profile && controller_ && !clocks_.empty()) profile_again();
   reporter_ = std::thread([this] { report(); });
@@ -97,7 +86,7 @@ void Session::notice(const std::string& words) {
 void Session::adopt_schedule() {
   // The lock is held for moments only. If it is taken just now, the next step adopts the schedule.
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return;
+  if (!lock) return guard_step();
   // Ranks that have agreed on an order run it by its newest clocks, even if a schedule in another one has come
   // meanwhile.
   const auto fits = [this](const auto& schedule) { return schedule && schedule->plan.order == order_in_use_; };
@@ -106,8 +95,10 @@ void Session::adopt_schedule() {
   } else if (!fits(schedule_)) {
     schedule_ = in_order_;
   }
+  const std::int64_t before = guard_.version();
+  guard_step();
   const RankSchedule none;
-  const RankSchedule& plan = by_plan() ? schedule_->plan : none;
+  const RankSchedule& plan = had_clocks_ ? schedule_->plan : none;
   state_.schedule_version = plan.version;
   state_.schedule_point = plan.point;
   state_.planned_time = plan.iteration_time;
@@ -115,6 +106,7 @@ void Session::adopt_schedule() {
   state_.straggler_power = plan.straggler_power;
   state_.reconfiguring = plan.report_steps;
   state_.order = order_in_use_;
+  if (guard_.version() != before) state_.promise = PromiseVerdict::kUnknown;
   profiler_in_use_ = profiler_;
   probe_in_use_ = probe_;
 }
@@ -122,8 +114,8 @@ void Session::adopt_schedule() {
 void Session::step_begin() {
   if (in_step_) throw UsageError("step_begin: the step before has not ended; call step_end first");
   in_step_ = true;
+  const bool had_clocks = sets_clocks_;
   adopt_schedule();
-  const bool had_clocks = std::exchange(sets_clocks_, by_plan());
   if (sets_clocks_) {
     for (std::size_t type = 0; type < types_.count(); ++type) {
       const std::vector<std::uint32_t>& clocks = schedule_->clocks_mhz[type];
@@ -148,6 +140,7 @@ void Session::set_speed(std::string_view type) {
   if (!number) return;  // the schedule has no such computation
   Upcoming& upcoming = upcoming_[*number];
   if (upcoming.next == upcoming.end) return;
+  if (given_up_late()) return;
   const std::uint32_t mhz = *upcoming.next++;
   ++position_;
   if (mhz > 0) controller_->set(Megahertz(mhz));
@@ -185,6 +178,7 @@ void Session::step_end() {
   bool news = false;
   std::optional<StepReport> executed;
   std::optional<OrderReport> other;
+  std::optional<PromiseReport> promise = promise_report(begin, now);
   if (sweeps()) {
     step_.in_effect = controller_->held_since(probe_clock_ ? *probe_clock_ : *sweep_clock_);
     const std::size_t usual = step_.spans.size();
@@ -204,6 +198,15 @@ void Session::step_end() {
       if (executed) {
         if (steps_.size() == kMostStepsWaiting) steps_.pop_front();
         steps_.push_back(std::move(*executed));
+        news = true;
+      }
+      if (promise) {
+        if (promise->slower || had_clocks_) {
+          state_.promise = promise->slower ? PromiseVerdict::kSlower : PromiseVerdict::kKept;
+        }
+        state_.at_maximum = promise->at_maximum;
+        if (promises_.size() == kMostStepsWaiting) promises_.pop_front();
+        promises_.push_back({*promise, stretches_.take()});
         news = true;
       }
       if (other) {
@@ -330,192 +333,6 @@ std::optional<Seconds> Session::change_time() const {
   const AgeHistogram ages = controller_->state().ages;
   if (ages.count() < kLeastChanges) return std::nullopt;
   return to_seconds(ages.percentile(0.5));
-}
-
-// A message that the server calls bad is told to the user and dropped. Sent again, it would be refused again, and would
-// hold up all that follows.
-template <class Send>
-void Session::send_or_drop(Send send) {
-  try {
-    send();
-  } catch (const ServerRefusal& refusal) {
-    if (refusal.status() != 400 && refusal.status() != 422) throw;
-    notice(std::string("the planning server does not take this, it is left out: ") + refusal.what());
-  }
-}
-
-// Tells the server what it does not know yet. Returns false if nothing was left to tell.
-bool Session::talk() {
-  PlanServer& server = *reporting_;
-  std::unique_lock lock(mutex_);
-  if (!joined_) {
-    lock.unlock();
-    const RankRegistered registered = server.join(options_.job, [this] {
-      RankRequest rank = options_.rank;
-      for (const Megahertz clock : clocks_) rank.clocks_mhz.push_back(static_cast<int>(std::lround(clock.value())));
-      return rank;
-    }());
-    lock.lock();
-    joined_ = true;
-    // A server that has forgotten this rank has forgotten that it had finished, too.
-    if (!registered.profiled && !profiler_ && !reports_.empty()) finish_due_ = true;
-    // The server may have reports already: of this session from before the server was away, or of a process that had
-    // this rank and died. The new reports' numbers must then be above those.
-    acknowledged_ = registered.last_sequence;
-    if (!acknowledged_own_ || reports_.empty()) {
-      next_sequence_ = std::max(next_sequence_, acknowledged_ + 1 + std::ssize(reports_));
-      std::int64_t sequence = next_sequence_ - std::ssize(reports_);
-      for (MeasurementReport& report : reports_) report.sequence = sequence++;
-    }
-    // A server that did not know this rank counts its schedules anew.
-    if (registered.created) heard_version_ = 0;
-    lock.unlock();
-    changed_.notify_all();
-    return true;
-  }
-  const auto unsent = std::find_if(reports_.begin(), reports_.end(),
-                                   [&](const MeasurementReport& one) { return one.sequence > acknowledged_; });
-  if (unsent != reports_.end()) {
-    MeasurementReport report = *unsent;
-    // A server that has no reports has nothing to forget.
-    report.begins_sweep = report.begins_sweep && acknowledged_ >= 0;
-    lock.unlock();
-    send_or_drop([&] { (void)server.send(options_.job.id, report); });
-    lock.lock();
-    acknowledged_ = report.sequence;
-    acknowledged_own_ = true;
-    return true;
-  }
-  if (finish_due_) {
-    finish_due_ = false;
-    lock.unlock();
-    try {
-      server.finish_profiling(options_.job.id, options_.rank.rank);
-    } catch (const Error&) {
-      lock.lock();
-      finish_due_ = finish_due_ || !profiler_;  // unless a new sweep has begun
-      throw;
-    }
-    return true;
-  }
-  if (!stragglers_.empty()) {
-    const StragglerNotice straggler = stragglers_.front();
-    lock.unlock();
-    send_or_drop([&] { (void)server.set_straggler(options_.job.id, straggler); });
-    lock.lock();
-    stragglers_.pop_front();
-    return true;
-  }
-  if (other_order_) {
-    const OrderReport order = *std::exchange(other_order_, std::nullopt);
-    const bool first = std::exchange(told_of_order_, order.version) != order.version;
-    lock.unlock();
-    if (first) {
-      notice("this rank does not run its computations in the order of its schedule; the planning server is told");
-    }
-    send_or_drop([&] { server.send(options_.job.id, order); });
-    return true;
-  }
-  if (!steps_.empty()) {
-    const StepReport step = std::move(steps_.front());
-    steps_.pop_front();
-    lock.unlock();
-    send_or_drop([&] { server.send(options_.job.id, step); });
-    return true;
-  }
-  return false;
-}
-
-void Session::report() {
-  Nanoseconds next_try = 0;
-  Seconds retry = kFirstRetry;
-  while (true) {
-    (void)contained("a session's reporter", [this] { evaluate(); });
-    bool more = false;
-    if (reporting_ && monotonic_now() >= next_try) {
-      // The thread's body: failures are reported once and tried again, and never reach the training.
-      try {
-        more = talk();
-        retry = kFirstRetry;
-        if (more) server_answered();
-      } catch (const std::exception& error) {
-        server_failed(error.what());
-        next_try = monotonic_now() + to_nanoseconds(retry);
-        retry = std::min(retry * 2.0, kLongestRetry);
-      }
-    }
-    std::unique_lock lock(mutex_);
-    if (stop_) return;
-    if (!more) changed_.wait_for(lock, kLookAgain);
-  }
-}
-
-void Session::server_failed(const std::string& words) {
-  bool tell = false;
-  {
-    const std::scoped_lock lock(mutex_);
-    if (stop_) return;
-    // A server that comes back may have forgotten this rank.
-    joined_ = false;
-    reachable_ = false;
-    tell = !std::exchange(told_of_server_, true);
-  }
-  if (tell) notice("the planning server cannot be used for now, training goes on: " + words);
-}
-
-void Session::server_answered() {
-  bool tell = false;
-  {
-    const std::scoped_lock lock(mutex_);
-    reachable_ = true;
-    tell = std::exchange(told_of_server_, false);
-  }
-  if (tell) notice("the planning server answers again");
-}
-
-// --- the listener ----------------------------------------------------------------------------------------------------
-
-bool Session::sleep(Seconds time) {
-  std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, duration_of(time), [&] { return stop_; });
-}
-
-void Session::take(RankSchedule plan) {
-  const auto schedule = std::make_shared<Schedule>();
-  for (const ScheduledComputation& computation : plan.computations) {
-    const std::uint16_t type = types_.number_of(type_name(computation));
-    schedule->clocks_mhz[type].push_back(static_cast<std::uint32_t>(std::max(0, computation.clock_mhz)));
-    schedule->types.push_back(type);
-  }
-  schedule->plan = std::move(plan);
-  const std::scoped_lock lock(mutex_);
-  heard_version_ = schedule->plan.version;
-  newest_ = schedule;
-}
-
-void Session::listen() {
-  Seconds retry = kFirstRetry;
-  while (true) {
-    std::int64_t version = 0;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stop_ || joined_; });
-      if (stop_) return;
-      version = heard_version_;
-    }
-    // As in the reporter, failures are reported once and tried again, and never reach the training.
-    try {
-      if (auto plan = listening_->schedule(options_.job.id, options_.rank.rank, version, kPoll)) {
-        take(std::move(*plan));
-      }
-      retry = kFirstRetry;
-      server_answered();
-    } catch (const std::exception& error) {
-      server_failed(error.what());
-      if (!sleep(retry)) return;
-      retry = std::min(retry * 2.0, kLongestRetry);
-    }
-  }
 }
 
 // --- any thread ------------------------------------------------------------------------------------------------------

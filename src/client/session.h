@@ -26,6 +26,8 @@
 #include "client/instruction_types.h"
 #include "client/online_profiler.h"
 #include "client/plan_server.h"
+#include "client/promise_guard.h"
+#include "client/savings.h"
 #include "client/session_options.h"
 #include "measure/sampler.h"
 #include "wire/job_messages.h"
@@ -66,6 +68,9 @@ struct SessionState {
   Watts straggler_power;              // of one pipeline that waits for others after its iteration, likewise planned
   std::int64_t order = 0;             // in which the step runs (RankSchedule::order); 0: the schedule's own
   bool reconfiguring = false;         // whether the server asks for reports of every step (envpipe)
+  PromiseVerdict promise = PromiseVerdict::kUnknown;  // whether iterations by this schedule take what it promises
+  Seconds at_maximum;                                 // what one at maximum clocks takes, as measured; 0: unknown
+  RankSavings savings;                                // of this rank's GPU since the session began, in the GPU's time
   std::uint64_t steps = 0;
   Seconds last_step;    // in the GPU's time
   Watts waiting_power;  // mean over the sweep; 0 until it is measured
@@ -152,6 +157,10 @@ class Session {
   [[nodiscard]] bool by_plan() const;  // whether the schedule's clocks are for what this step runs
   [[nodiscard]] bool ran_as_planned() const;
   [[nodiscard]] std::optional<OrderReport> other_order();
+  void guard_step();
+  [[nodiscard]] bool given_up_late();
+  [[nodiscard]] std::optional<PromiseReport> promise_report(Nanoseconds begin, Nanoseconds end);
+  [[nodiscard]] RankSavings count_savings(const Stretches::Taken& run);
   void notice(const std::string& words);
 
   // The reporter's thread: evaluates the sweep and reports to the server.
@@ -183,7 +192,8 @@ class Session {
   std::shared_ptr<const Schedule> in_order_;  // as it was agreed on; null: the schedule's own order
   std::int64_t order_in_use_ = 0;
   bool asks_for_order_ = false;
-  bool sets_clocks_ = false;  // by_plan() in this step
+  bool sets_clocks_ = false;  // in this step, those of its schedule
+  bool had_clocks_ = false;   // the same when the step began
   // Steps in a row that were not run as scheduled.
   struct OddSteps {
     std::int64_t version = 0;  // of the schedule
@@ -192,6 +202,10 @@ class Session {
     Nanoseconds since = 0;
   };
   OddSteps odd_;
+  PromiseGuard guard_;
+  Nanoseconds late_at_ = 0;  // when this step's clocks are given up; 0: never
+  bool given_up_ = false;    // they were
+  Stretches stretches_;
   struct Upcoming {
     const std::uint32_t* next = nullptr;
     const std::uint32_t* end = nullptr;
@@ -223,6 +237,13 @@ class Session {
   bool acknowledged_own_ = false;
   bool finish_due_ = false;  // the server is to be told that profiling is over
   std::deque<StragglerNotice> stragglers_;
+  struct PromiseNews {
+    PromiseReport report;
+    Stretches::Taken run;  // since the news before
+  };
+  std::deque<PromiseNews> promises_;  // to be reported
+  std::int64_t told_of_promise_ = 0;  // the version of the schedule of which the user was told that it was given up
+  Savings savings_;                   // the reporter's
   std::deque<StepReport> steps_;  // reports that the server asks for; the oldest are dropped where it cannot keep up
   std::optional<OrderReport> other_order_;  // to be reported
   std::int64_t told_of_order_ = 0;          // the version of the schedule of which the user was told so

@@ -9,6 +9,8 @@
 
 namespace flyball {
 
+inline constexpr Seconds kSchedulePoll{30.0};  // how long the listener lets the server wait for the next schedule
+
 // What to set, computation by computation.
 struct Session::Schedule {
   RankSchedule plan;

@@ -12,11 +12,21 @@
 #include <utility>
 #include <vector>
 
+#include "base/names.h"
 #include "base/units.h"
 #include "pipeline/schedule.h"
 #include "profile/profile.h"
 
 namespace flyball {
+
+// When an engine asks for the clock of a computation.
+enum class ClocksAsked {
+  kAtBegin,   // when the computation begins, as Zeus's pipeline client does: a stage waits at the clock of its last one
+  kWhenFree,  // as soon as the one before has ended, as Flyball's sessions do: a wait is at the next one's clock, and
+              // may hide the change
+};
+template <>
+inline constexpr auto kNamesOf<ClocksAsked> = name_list("at-begin", "when-free");
 
 struct OperationType {
   int stage = 0;
@@ -59,7 +69,10 @@ class ComputationDag {
     types_[type].waiting_above = std::move(powers);
   }
   void set_waits(std::size_t type) { types_[type].waits = true; }
+  // Sets at which clock stages wait with free changes; LateClocks is told for itself when late ones are asked for.
+  void set_clocks_asked(ClocksAsked asked) { clocks_asked_ = asked; }
 
+  [[nodiscard]] ClocksAsked clocks_asked() const { return clocks_asked_; }
   [[nodiscard]] int size() const { return static_cast<int>(computations_.size()); }
   [[nodiscard]] int stages() const { return stages_; }
   [[nodiscard]] std::size_t edge_count() const { return predecessors_.size(); }
@@ -86,6 +99,7 @@ class ComputationDag {
 
  private:
   int stages_;
+  ClocksAsked clocks_asked_ = ClocksAsked::kAtBegin;
   std::vector<OperationType> types_;
   std::vector<Computation> computations_;
   std::vector<std::int32_t> original_;

@@ -35,12 +35,6 @@ inline constexpr LatencyRange kUsualLatency{Seconds(4e-3), Seconds(9e-3)};
 // Returns the least and the greatest time of the profile's rows `clock_change`; none where it has no such row.
 [[nodiscard]] std::optional<LatencyRange> measured_latency(const Profile& profile);
 
-// When an engine asks for the clock of an operation.
-enum class ClocksAsked {
-  kAtBegin,   // when the operation begins, as Zeus's pipeline client does
-  kWhenFree,  // as soon as the stage has ended the one before, as Flyball's sessions do: a wait may hide the change
-};
-
 struct SwitchedRun {
   Nanoseconds makespan = 0;            // of an iteration, in the mean
   EnergyBreakdown energy;              // likewise, without a straggler

@@ -32,8 +32,9 @@ class DagBuilder {
   }
 
   ComputationDag build() {
-    const auto streams = make_schedule(spec_.schedule, stages_, spec_.microbatches, spec_.chunks);
-    split_backward_ = spec_.schedule == ScheduleKind::kZbH1;
+    auto streams = make_schedule(spec_.schedule, stages_, spec_.microbatches, spec_.chunks);
+    split_backward_ = splits_backward(spec_);
+    if (spec_.split_backward) split_backwards(streams);
     check_constant_operations();
     for (int stage = 0; stage < stages_; ++stage) add_stream(stage, streams[at(stage)]);
     for (int m = 0; m < spec_.microbatches; ++m) add_dependencies(m);
@@ -43,6 +44,28 @@ class DagBuilder {
  private:
   using Key = std::array<int, 3>;  // instruction, virtual stage, microbatch
 
+  // Puts both parts in the place of each backward that is whole.
+  void split_backwards(std::vector<InstructionStream>& streams) const {
+    if (!split_backward_) {
+      throw UsageError(fmt::format("backwards in two parts are for schedules 1f1b and zb-h1, not {}",
+                                   schedule_name(spec_.schedule)));
+    }
+    if (!(*spec_.split_backward > 0.0 && *spec_.split_backward < 1.0)) {
+      throw UsageError(fmt::format("the weight gradients' share of the backward is {:g}, it must be between 0 and 1",
+                                   *spec_.split_backward));
+    }
+    for (InstructionStream& stream : streams) {
+      InstructionStream split;
+      for (const Instruction& one : stream) {
+        split.push_back(one);
+        if (one.kind != InstructionKind::kBackward) continue;
+        split.back().kind = InstructionKind::kBackwardInput;
+        split.push_back({InstructionKind::kBackwardWeight, one.microbatch, one.chunk});
+      }
+      stream = std::move(split);
+    }
+  }
+
   // Options of an instruction: the chunk's own ("forward.1") before the common ones.
   int profiled_type(int stage, InstructionKind kind, int chunk) {
     const std::string name(instruction_name(kind));
@@ -50,6 +73,7 @@ class DagBuilder {
     const OperationProfile* found = profile_.find(stage, own);
     if (found == nullptr) found = profile_.find(stage, name);
     if (found == nullptr) {
+      if (auto derived = derived_type(stage, kind)) return type_index(std::move(*derived));
       throw InputError({profile_.source},
                        fmt::format("the profile has no '{}' for stage {}, which schedule {} needs", name, stage,
                                    schedule_name(spec_.schedule)),
@@ -57,6 +81,34 @@ class DagBuilder {
                                    fmt::join(instructions_of(stage), ", ")));
     }
     return type_index({stage, found->instruction, found->options, true, {}, false, found->labels});
+  }
+
+  // A part of a whole backward, or a whole of both parts; none where the profile and the specification give neither.
+  std::optional<OperationType> derived_type(int stage, InstructionKind kind) const {
+    using enum InstructionKind;
+    OperationType type{stage, std::string(instruction_name(kind)), {}};
+    const OperationProfile* whole = profile_.find(stage, instruction_name(kBackward));
+    if ((kind == kBackwardInput || kind == kBackwardWeight) && spec_.split_backward && whole != nullptr) {
+      const double share = kind == kBackwardWeight ? *spec_.split_backward : 1.0 - *spec_.split_backward;
+      for (const ClockOption& option : whole->options) {
+        type.options.push_back({option.frequency, share * option.time, share * option.energy});
+      }
+      type.labels = whole->labels;
+      return type;
+    }
+    const OperationProfile* input = profile_.find(stage, instruction_name(kBackwardInput));
+    const OperationProfile* weight = profile_.find(stage, instruction_name(kBackwardWeight));
+    if (kind != kBackward || input == nullptr || weight == nullptr || !profile_.label_columns.empty()) {
+      return std::nullopt;
+    }
+    for (const ClockOption& one : input->options) {
+      for (const ClockOption& other : weight->options) {
+        if (one.frequency != other.frequency) continue;
+        type.options.push_back({one.frequency, one.time + other.time, one.energy + other.energy});
+      }
+    }
+    if (type.options.empty()) return std::nullopt;
+    return type;
   }
 
   std::vector<std::string> instructions_of(int stage) const {
@@ -420,6 +472,17 @@ std::vector<std::string> blocking_warnings(const PipelineSpec& spec, const Profi
   return warnings;
 }
 
+bool splits_backward(const PipelineSpec& spec) {
+  if (!spec.dag_file.empty()) return false;
+  return spec.schedule == ScheduleKind::kZbH1 || (spec.schedule == ScheduleKind::k1f1b && spec.split_backward);
+}
+
+PipelineSpec with_whole_backwards(PipelineSpec spec) {
+  spec.schedule = ScheduleKind::k1f1b;
+  spec.split_backward.reset();
+  return spec;
+}
+
 ComputationDag build_dag(const PipelineSpec& spec, const Profile& profile) {
   if (!spec.dag_file.empty()) {
     ComputationDag dag = read_dag(spec.dag_file, read_text_file(spec.dag_file), profile);
@@ -429,6 +492,7 @@ ComputationDag build_dag(const PipelineSpec& spec, const Profile& profile) {
     }
     check_blocking(spec, dag.stages());
     add_waiting_above(dag, spec, profile);
+    dag.set_clocks_asked(spec.clocks_asked);
     return dag;
   }
   const int stages = spec.stages > 0 ? spec.stages : profile.stages;
@@ -440,6 +504,7 @@ ComputationDag build_dag(const PipelineSpec& spec, const Profile& profile) {
   check_blocking(spec, stages);
   ComputationDag dag = DagBuilder(spec, profile, stages).build();
   add_waiting_above(dag, spec, profile);
+  dag.set_clocks_asked(spec.clocks_asked);
   return dag;
 }
 

@@ -21,9 +21,9 @@ constexpr std::int64_t kMostReplicas = 1'000'000;
 constexpr double kMostConstantSeconds = 1e6;
 constexpr double kMostJoules = 1e9;
 
-const std::vector<std::string> kKeys = {"schedule",     "stages",        "microbatches",    "chunks", "blocking_power",
-                                        "memory_limit", "data_parallel", "tensor_parallel", "dag",    "p2p",
-                                        "data_load",    "gradient_sync", "optimizer_step"};
+const std::vector<std::string> kKeys = {
+    "schedule",      "stages",          "microbatches", "chunks", "split_backward", "blocking_power", "memory_limit",
+    "data_parallel", "tensor_parallel", "dag",          "p2p",    "data_load",      "gradient_sync",  "optimizer_step"};
 const std::vector<std::string> kOperationKeys = {"time", "energy"};
 const std::vector<std::string> kTransferKeys = {"time", "energy", "occupies"};
 
@@ -41,6 +41,7 @@ class PipelineFile final : TomlFile {
     spec.chunks = integer("chunks", kMostOperations).value_or(spec.chunks);
     spec.data_parallel = integer("data_parallel", kMostReplicas).value_or(spec.data_parallel);
     spec.tensor_parallel = integer("tensor_parallel", kMostReplicas).value_or(spec.tensor_parallel);
+    if (const toml::node* node = root().get("split_backward")) spec.split_backward = share(*node);
     if (const toml::node* node = root().get("blocking_power")) spec.blocking_power = powers(*node, spec.stages);
     if (const toml::node* node = root().get("memory_limit")) spec.memory_limit = memory_limits(*node, spec.stages);
     if (const toml::node* node = root().get("dag")) spec.dag_file = dag(*node);
@@ -71,6 +72,13 @@ class PipelineFile final : TomlFile {
                            : fmt::format("did you mean '{}'?", nearest));
     }
     return parse_schedule(value->get());
+  }
+
+  double share(const toml::node& node) const {
+    const double value = number(node, "split_backward", 0.0, 1.0, "the weight gradients' share of a backward");
+    if (value > 0.0 && value < 1.0) return value;
+    fail(node, fmt::format("split_backward is {:g}, it must be between 0 and 1", value),
+         "write for example split_backward = 0.5");
   }
 
   std::vector<Watts> powers(const toml::node& node, int stages) const {
@@ -117,7 +125,7 @@ class PipelineFile final : TomlFile {
     if (value == nullptr || value->get().empty()) {
       fail(node, "dag must be the path of a JSON file", "write for example dag = \"dag.json\"");
     }
-    for (const char* other : {"schedule", "microbatches", "chunks"}) {
+    for (const char* other : {"schedule", "microbatches", "chunks", "split_backward"}) {
       if (const toml::node* stated = root().get(other)) {
         fail(*stated, fmt::format("{} is stated beside dag, which says itself what runs in which order", other),
              fmt::format("remove {} or dag", other));

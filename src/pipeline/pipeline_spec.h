@@ -43,6 +43,11 @@ struct ConstantOperation {
 // neither, or where not one fits or more than kMostOperations do.
 [[nodiscard]] std::optional<int> parse_memory_limit(std::string_view text);
 
+// The share of a backward's time and energy that is taken for the gradient of the weights if a profile has whole
+// backwards. The products of a transformer's layers cost the same for either gradient; attention and recomputation
+// belong to that of the activations and make the share smaller (Zero Bubble, ICLR'24, table 1).
+inline constexpr double kUsualWeightShare = 0.5;
+
 struct PipelineSpec {
   ScheduleKind schedule = ScheduleKind::k1f1b;
   int stages = 0;  // 0: as many as the profile has
@@ -50,6 +55,10 @@ struct PipelineSpec {
   int chunks = 1;
   // As stated: one for all stages, or one per stage; empty where it is not.
   std::vector<Watts> blocking_power;
+  // The share of each backward's time and energy that its weight gradient takes, above 0 and below 1, at every clock.
+  // Operations "backward_input" and "backward_weight" that a profile has are taken as they are. Where a share is
+  // stated, 1F1B runs backwards in these two parts, too, back to back.
+  std::optional<double> split_backward;
   // Microbatches whose activations fit into a stage's memory: one for all stages, or one per stage; empty where
   // unknown.
   std::vector<int> memory_limit;
@@ -60,6 +69,8 @@ struct PipelineSpec {
   std::optional<ConstantOperation> data_load;       // before every forward of the first stage, or of those named
   std::optional<ConstantOperation> gradient_sync;   // after the last backward of every stage
   std::optional<ConstantOperation> optimizer_step;  // after gradient_sync
+  // When the engine that runs the plan asks for clocks; this says at which clock stages wait.
+  ClocksAsked clocks_asked = ClocksAsked::kWhenFree;
   // Whether a transfer occupies the stage that sends as well as the one that receives: it begins when both have come to
   // it, and both go on when it has ended. Otherwise it delays the receiver alone.
   bool transfers_occupy_both = false;
@@ -97,10 +108,18 @@ struct PowerAtClock {
 [[nodiscard]] PipelineSpec read_pipeline_file(const std::filesystem::path& path);
 [[nodiscard]] PipelineSpec read_pipeline(const std::string& source, std::string_view text);
 
-// Makes the DAG of one iteration. Throws InputError when the profile lacks an operation that the schedule needs,
-// UsageError for shapes that the schedule does not allow (make_schedule), for chunks with transfers that occupy
-// both, for constant operations that state neither one time nor one for each stage or link.
+// Makes the DAG of one iteration. A whole backward that the profile lacks is made of its two parts, where it has both
+// without labels: at each clock that both were measured at, it takes the sum. Throws InputError when the profile lacks
+// an operation that the schedule needs, UsageError for shapes that the schedule does not allow (make_schedule), for
+// chunks with transfers that occupy both, for constant operations that state neither one time nor one for each stage or
+// link, for a split_backward with other schedules than 1F1B and ZB-H1.
 [[nodiscard]] ComputationDag build_dag(const PipelineSpec& spec, const Profile& profile);
+
+// Tells whether build_dag() runs backwards in two parts, of which the gradient of the activations goes ahead.
+[[nodiscard]] bool splits_backward(const PipelineSpec& spec);
+
+// Returns the pipeline in 1F1B's order with whole backwards, as most frameworks run it.
+[[nodiscard]] PipelineSpec with_whole_backwards(PipelineSpec spec);
 
 // Reads an explicit DAG: {"stages": N, "computations": [{"name", "stage", "instruction", "microbatch"?, "chunk"?,
 // "after"?: [name, ...]}]} with options from the profile by (stage, instruction); docs/formats/dag.md has the details.

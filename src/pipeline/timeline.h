@@ -52,8 +52,11 @@ struct Timeline {
 
 // Calls wait(from, until, above) for each wait of a stage, in order of time, the last one until `end`. `above` is what
 // the stage draws meanwhile above its blocking power (OperationType::waiting_above): it waits at the clock of the last
-// operation that has such powers, in the iteration before if there was none yet, since plans run over and over.
-// `finish` is as makespan() leaves it for these durations. Returns the last wait's `above`.
+// operation that has such powers, in the iteration before if there was none yet, since plans run over and over. Before
+// an operation with a choice of clocks it waits at the clock of that one if the DAG's engine asks for it when the stage
+// is free (ComputationDag::clocks_asked()); after the last one it keeps the last one's clock in either case, since no
+// engine asks for the next iteration's clocks before that begins. `finish` is as makespan() leaves it for these
+// durations. Returns the last wait's `above`.
 template <class Wait>
 Watts for_each_wait(const ComputationDag& dag, const ClockPlan& plan, int stage, std::span<const Nanoseconds> durations,
                     std::span<const Nanoseconds> finish, Nanoseconds end, Wait wait) {
@@ -67,8 +70,10 @@ Watts for_each_wait(const ComputationDag& dag, const ClockPlan& plan, int stage,
   for (const int operation : dag.stage_order(stage)) {
     if (dag.type_of(operation).waits) continue;
     const auto i = static_cast<std::size_t>(operation);
-    wait(free, finish[i] - durations[i], held);
-    held = hold(i, held);
+    const Watts own = hold(i, held);
+    const bool ahead = dag.clocks_asked() == ClocksAsked::kWhenFree && dag.type_of(operation).options.size() > 1;
+    wait(free, finish[i] - durations[i], ahead ? own : held);
+    held = own;
     free = finish[i];
   }
   wait(free, end, held);

@@ -1,7 +1,7 @@
 // The search for an order is a hill climb: a move shifts a range of steps of one stage's staircase (stage_orders.h) by
-// one forward, and the neighbouring stages follow where they must. A move is kept when it lowers the bound, until no
-// move does. At the end the search gives back memory: it takes microbatches out of flight where that costs almost
-// nothing.
+// one forward, and the neighbouring stages follow where they must, or it shifts a range of one stage's weight gradients
+// (order_moves.h). A move is kept when it lowers the bound, until no move does. At the end the search gives back
+// memory: it takes microbatches out of flight where that costs almost nothing.
 #include "plan/joint.h"
 
 #include <algorithm>
@@ -17,6 +17,7 @@
 
 #include "base/index.h"
 #include "pipeline/timeline.h"
+#include "plan/order_moves.h"
 #include "plan/perseus.h"
 #include "plan/relaxation.h"
 #include "plan/reschedule.h"
@@ -38,8 +39,6 @@ constexpr double kWorthMemory = 1e-4;
 // The search compares orders by coarser curves than those that bound plans, since the solver's rounds are as many as
 // there are prices (docs/decisions/0047).
 constexpr std::size_t kVertices = 6;
-
-using Orders = std::vector<StageOrder>;
 
 // Some of the vertices, the first and the last among them.
 std::vector<CostCurve> coarse(const std::vector<CostCurve>& hulls) {
@@ -80,17 +79,10 @@ Bound bound_of(const PlanProblem& problem, const ComputationDag& dag, const std:
   return {0, bound.at(time) + (blocking * to_seconds(time)).value()};
 }
 
-// An empty `memory_limit` is no limit.
-bool fits(const Orders& orders, std::span<const int> memory_limit) {
-  for (std::size_t s = 0; s < memory_limit.size(); ++s) {
-    if (most_in_flight(orders[s]) > memory_limit[s]) return false;
-  }
-  return true;
-}
-
 // Whether some stage may hold more than it does in these orders. Otherwise a job keeps the order that it has: that is
-// how one says that its framework runs no other.
+// how one says that its framework runs no other. One that runs backwards in two parts puts them where it likes.
 bool has_room(const Orders& orders, std::span<const int> memory_limit) {
+  if (orders.front().splits_backward()) return true;
   for (std::size_t s = 0; s < memory_limit.size(); ++s) {
     if (memory_limit[s] > most_in_flight(orders[s])) return true;
   }
@@ -107,7 +99,8 @@ class OrderSearch {
         progress_(progress),
         best_(*stage_orders(*problem.dag)),
         stages_(static_cast<int>(best_.size())),
-        microbatches_(static_cast<int>(best_.front().size())),
+        microbatches_(best_.front().microbatches()),
+        splits_(best_.front().splits_backward()),
         limit_(memory_limit.begin(), memory_limit.end()) {
     if (limit_.empty()) limit_.assign(best_.size(), microbatches_);
     if (!fits(best_, limit_)) {
@@ -116,6 +109,7 @@ class OrderSearch {
         const int above = s == 0 ? microbatches_ : most_in_flight(best_[at(s - 1)]);
         best_[at(s)] = in_turn(microbatches_, std::min({above, limit_[at(s)], stages_ - s}));
       }
+      if (splits_) best_ = split(best_, std::vector<int>(best_.size(), 0));
     }
     best_bound_ = bound(best_);
   }
@@ -123,7 +117,11 @@ class OrderSearch {
   OrderChoice run() {
     if (problem_.dag->size() <= kMostSearched) {
       budget_ = kSearchOperations;
-      try_deeper();
+      if (splits_) {
+        try_split();
+      } else {
+        try_deeper();
+      }
       climb();
       budget_ = kTrimOperations;
       give_back();
@@ -133,12 +131,6 @@ class OrderSearch {
   }
 
  private:
-  // Which steps of a staircase change: [first, last).
-  struct Steps {
-    int first;
-    int last;
-  };
-
   [[nodiscard]] bool more() const { return budget_ > 0 && !stopped_; }
 
   Bound bound(const Orders& orders) {
@@ -192,72 +184,36 @@ class OrderSearch {
     take_if_better(std::move(envpipe));
   }
 
-  // Puts one forward more before each backward of [first, last) of a stage. Earlier stages, and the backwards that
-  // follow, keep up.
-  std::optional<Orders> raised(int stage, Steps steps) const {
-    Orders orders = best_;
-    bool changed = false;
-    for (int b = steps.first; b < steps.last; ++b) {
-      int& count = orders[at(stage)][at(b)];
-      if (count == microbatches_) break;
-      ++count;
-      changed = true;
+  // The orders with weight gradients late by so many microbatches on each stage, or as many as fit into its memory.
+  Orders split(const Orders& orders, const std::vector<int>& late) const {
+    Orders result;
+    for (std::size_t s = 0; s < orders.size(); ++s) {
+      const int ahead = orders[s].forwards.front();
+      result.push_back(in_turn_split(microbatches_, ahead, std::min(late[s], std::max(0, limit_[s] - ahead))));
     }
-    if (!changed) return std::nullopt;
-    for (int b = steps.first + 1; b < microbatches_; ++b) {
-      int& count = orders[at(stage)][at(b)];
-      count = std::max(count, orders[at(stage)][at(b - 1)]);
-    }
-    for (int s = stage - 1; s >= 0; --s) {
-      for (int b = steps.first; b < microbatches_; ++b) {
-        int& count = orders[at(s)][at(b)];
-        count = std::max(count, orders[at(s + 1)][at(b)]);
-      }
-    }
-    if (!fits(orders, limit_)) return std::nullopt;
-    return orders;
+    return result;
   }
 
-  // Does the reverse, with one forward less.
-  std::optional<Orders> lowered(int stage, Steps steps) const {
-    Orders orders = best_;
-    bool changed = false;
-    for (int b = steps.first; b < steps.last; ++b) {
-      int& count = orders[at(stage)][at(b)];
-      if (count == b + 1) continue;
-      --count;
-      changed = true;
-    }
-    if (!changed) return std::nullopt;
-    for (int b = steps.last - 1; b > 0; --b) {
-      int& count = orders[at(stage)][at(b - 1)];
-      count = std::min(count, orders[at(stage)][at(b)]);
-    }
-    for (int s = stage + 1; s < stages_; ++s) {
-      for (int b = 0; b < steps.last; ++b) {
-        int& count = orders[at(s)][at(b)];
-        count = std::min(count, orders[at(s - 1)][at(b)]);
+  // Tries the orders of 1F1B and ZB-H1, and those like them in which every stage runs more forwards ahead, with weight
+  // gradients that come at once, as late as in ZB-H1, and as late as memory allows.
+  void try_split() {
+    for (int extra = 0; more(); extra += std::max(1, extra / 2)) {
+      Orders orders;
+      bool changed = extra == 0;
+      for (int s = 0; s < stages_; ++s) {
+        const int wanted = stages_ - s + extra;
+        int ahead = std::min({wanted, limit_[at(s)], microbatches_});
+        if (s > 0) ahead = std::min(ahead, orders.back().forwards.front());
+        changed = changed || ahead == wanted;
+        orders.push_back(in_turn(microbatches_, ahead));
+      }
+      if (!changed) break;
+      for (const int per_stage : {0, 1, 2, microbatches_}) {
+        std::vector<int> late(at(stages_), per_stage);
+        for (int s = 0; s < stages_ && per_stage < microbatches_; ++s) late[at(s)] = per_stage * s;
+        if (Orders one = split(orders, late); fits(one, limit_)) take_if_better(std::move(one));
       }
     }
-    return orders;
-  }
-
-  // Takes one microbatch out of flight on a stage, and on later ones where they would hold more than it.
-  std::optional<Orders> shallower(int stage) const {
-    Orders orders = best_;
-    const int held = most_in_flight(orders[at(stage)]);
-    if (held == 1) return std::nullopt;
-    for (int b = 0; b < microbatches_; ++b) {
-      int& count = orders[at(stage)][at(b)];
-      count = std::min(count, b + held - 1);
-    }
-    for (int s = stage + 1; s < stages_; ++s) {
-      for (int b = 0; b < microbatches_; ++b) {
-        int& count = orders[at(s)][at(b)];
-        count = std::min(count, orders[at(s - 1)][at(b)]);
-      }
-    }
-    return orders;
   }
 
   // Tries a change again as long as it helps.
@@ -273,9 +229,27 @@ class OrderSearch {
   }
 
   bool follow_steps(int stage, Steps steps) {
-    const bool up = follow([&] { return raised(stage, steps); });
-    const bool down = follow([&] { return lowered(stage, steps); });
-    return up || down;
+    const bool up = follow([&] { return raised(best_, stage, steps, limit_); });
+    const bool down = follow([&] { return lowered(best_, stage, steps); });
+    return follow_weights(stage, steps) || up || down;
+  }
+
+  bool follow_weights(int stage, Steps steps) {
+    bool better = false;
+    for (const Reach reach : {Reach::kMicrobatch, Reach::kOperation}) {
+      if (!splits_) break;
+      const bool back = follow([&] { return later(best_, stage, steps, reach, limit_); });
+      // What has moved back has just come from there.
+      better = back || follow([&] { return earlier(best_, stage, steps, reach); }) || better;
+    }
+    return better;
+  }
+
+  // Runs one forward less ahead on a stage, and the weight gradients later by what that leaves of its memory.
+  std::optional<Orders> traded(int stage) const {
+    const auto orders = shallower(best_, stage);
+    if (!orders) return std::nullopt;
+    return later(*orders, stage, {0, microbatches_}, Reach::kMicrobatch, limit_);
   }
 
   void climb() {
@@ -283,8 +257,9 @@ class OrderSearch {
     while (better && more()) {
       better = false;
       for (int s = 0; s < stages_; ++s) {
-        const bool down = follow([&] { return shallower(s); });
-        better = follow_steps(s, {0, microbatches_}) || down || better;
+        const bool down = follow([&] { return shallower(best_, s); });
+        const bool trade = splits_ && follow([&] { return traded(s); });
+        better = follow_steps(s, {0, microbatches_}) || down || trade || better;
       }
       if (better) continue;  // whole stages come first, since they reach far at little cost
       for (int length = microbatches_ / 2; length >= 1; length /= 2) {
@@ -300,16 +275,19 @@ class OrderSearch {
   // Takes microbatches out of flight where that costs next to nothing, from the first stage on, which holds the most.
   void give_back() {
     for (int s = 0; s < stages_; ++s) {
-      while (more()) {
-        std::optional<Orders> orders = shallower(s);
-        if (!orders) break;
-        const Bound found = bound(*orders);
-        const double most = best_bound_.joules + kWorthMemory * std::abs(best_bound_.joules);
-        if (found.late > best_bound_.late || found.joules > most) break;
-        best_ = std::move(*orders);
-        best_bound_ = found;
+      while (more() && (give_back(freed_sooner(best_, s)) || give_back(shallower(best_, s)))) {
       }
     }
+  }
+
+  bool give_back(std::optional<Orders> orders) {
+    if (!orders) return false;
+    const Bound found = bound(*orders);
+    const double most = best_bound_.joules + kWorthMemory * std::abs(best_bound_.joules);
+    if (found.late > best_bound_.late || found.joules > most) return false;
+    best_ = std::move(*orders);
+    best_bound_ = found;
+    return true;
   }
 
   const PlanProblem& problem_;
@@ -319,6 +297,7 @@ class OrderSearch {
   Orders best_;
   int stages_;
   int microbatches_;
+  bool splits_;  // backwards, in two parts
   std::vector<int> limit_;
   Bound best_bound_;
   std::int64_t budget_ = kSearchOperations;
@@ -345,11 +324,10 @@ class Joint final : public Planner {
 
  private:
   [[nodiscard]] static PlannerResult planned(const PlanProblem& problem, const Progress& progress) {
-    const auto perseus = make_perseus();
     const auto given = stage_orders(*problem.dag);
     const std::vector<int>& limit = problem.memory_limit;
     if (!given || (fits(*given, limit) && (!has_room(*given, limit) || problem.dag->size() > kMostSearched))) {
-      return perseus->plan(problem, progress);
+      return make_perseus()->plan(problem, progress);
     }
     const Nanoseconds deadline = problem.focus.empty()
                                      ? replay(*problem.dag, problem.blocking, max_clock_plan(problem)).time
@@ -358,27 +336,58 @@ class Joint final : public Planner {
       return progress ? Progress([&progress, begin](double share) { return progress(begin + share / 2.0); }) : progress;
     };
     const OrderChoice choice = search_orders(problem, deadline, limit, half(0.0));
-    if (choice.orders == *given) return perseus->plan(problem, half(0.5));
-    PlanProblem reordered = problem;
-    const auto dag = std::make_shared<const ComputationDag>(reorder(*problem.dag, choice.orders));
-    reordered.dag = dag.get();
-    PlannerResult result = perseus->plan(reordered, half(0.5));
-    result.dag = dag;
-    if (!fits(*given, limit) || result.frontier.empty()) return result;
-    // Bounds are not plans. If the better bound is better by less than rounding to clocks loses, the plans decide.
-    const auto in_time = [&](const PlannerResult& one) { return one.frontier.points().front().time <= deadline; };
-    if (in_time(result)) {
-      const auto go_on = [&] { return !progress || progress(1.0); };
-      const Bound fixed = bound_of(problem, *problem.dag, problem.hulls(), deadline, go_on);
-      if (joules_by(result.frontier, deadline) <= fixed.worth()) return result;
+    PlannerResult result = planned_in(problem, choice.orders, half(0.5));
+    if (result.frontier.empty()) return result;
+    for (const Orders& known : known_orders(*given)) {
+      if (known == choice.orders || !fits(known, limit)) continue;
+      result = better_of(std::move(result), problem, deadline, known, half(0.5));
     }
-    PlannerResult fixed = perseus->plan(problem, half(0.5));
-    if (fixed.frontier.empty()) return result;
+    return result;
+  }
+
+  // Perseus' plans for these orders.
+  [[nodiscard]] static PlannerResult planned_in(const PlanProblem& problem, const Orders& orders,
+                                                const Progress& progress) {
+    if (orders == stage_orders(*problem.dag)) return make_perseus()->plan(problem, progress);
+    PlanProblem reordered = problem;
+    const auto dag = std::make_shared<const ComputationDag>(reorder(*problem.dag, orders));
+    reordered.dag = dag.get();
+    PlannerResult result = make_perseus()->plan(reordered, progress);
+    result.dag = dag;
+    return result;
+  }
+
+  // Orders that no choice may be worse than: the framework's, and of those with backwards in two parts 1F1B's and
+  // ZB-H1's.
+  [[nodiscard]] static std::vector<Orders> known_orders(const Orders& given) {
+    std::vector<Orders> known{given};
+    const auto stages = static_cast<int>(given.size());
+    for (int per_stage = 0; per_stage < 2 && given.front().splits_backward(); ++per_stage) {
+      Orders& orders = known.emplace_back();
+      for (int s = 0; s < stages; ++s) {
+        orders.push_back(in_turn_split(given.front().microbatches(), stages - s, per_stage * s));
+      }
+    }
+    return known;
+  }
+
+  // Bounds are not plans. If the better bound is better by less than rounding to clocks loses, the plans decide.
+  [[nodiscard]] static PlannerResult better_of(PlannerResult result, const PlanProblem& problem, Nanoseconds deadline,
+                                               const Orders& orders, const Progress& progress) {
+    if (result.frontier.points().front().time <= deadline) {
+      const auto go_on = [&] { return !progress || progress(1.0); };
+      const ComputationDag dag = reorder(*problem.dag, orders);
+      if (joules_by(result.frontier, deadline) <= bound_of(problem, dag, problem.hulls(), deadline, go_on).worth()) {
+        return result;
+      }
+    }
+    PlannerResult planned = planned_in(problem, orders, progress);
+    if (planned.frontier.empty()) return result;
     const auto value = [&](const PlannerResult& one) {
       const Nanoseconds fastest = one.frontier.points().front().time;
       return std::pair(std::max(fastest, deadline), joules_by(one.frontier, deadline));
     };
-    return value(fixed) < value(result) ? std::move(fixed) : std::move(result);
+    return value(planned) < value(result) ? std::move(planned) : std::move(result);
   }
 };
 
@@ -393,14 +402,18 @@ std::optional<DeeperOrder> one_deeper(const PlanProblem& problem, Nanoseconds de
                                       const std::function<bool()>& go_on) {
   const auto given = stage_orders(*problem.dag);
   if (!given || problem.dag->size() > kMostSearched) return std::nullopt;
-  const int microbatches = static_cast<int>(given->front().size());
+  const int microbatches = given->front().microbatches();
   DeeperOrder deeper;
   Orders orders;
   for (const StageOrder& order : *given) {
     // The last stage has nobody to wait for: one more there would only delay its first backward.
     const bool is_last = orders.size() + 1 == given->size();
-    deeper.in_flight.push_back(is_last ? most_in_flight(order) : std::min(most_in_flight(order) + 1, microbatches));
-    orders.push_back(is_last ? order : in_turn(microbatches, deeper.in_flight.back()));
+    const int held = most_in_flight(order);
+    const int ahead = order.forwards.front();
+    orders.push_back(is_last                   ? order
+                     : order.splits_backward() ? in_turn_split(microbatches, ahead + 1, held - ahead)
+                                               : in_turn(microbatches, held + 1));
+    deeper.in_flight.push_back(most_in_flight(orders.back()));
   }
   const Bound bound = bound_of(problem, reorder(*problem.dag, orders), problem.hulls(), deadline, go_on);
   if (!std::isfinite(bound.worth())) return std::nullopt;

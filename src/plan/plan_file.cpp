@@ -246,6 +246,15 @@ class PlanReader {
     }
   }
 
+  static ClocksAsked clocks_asked(const Value& value) {
+    const auto asked = value_named<ClocksAsked>(value.text());
+    if (!asked) {
+      value.fail("no engine asks for clocks then",
+                 fmt::format("write \"{}\"", fmt::join(names_of<ClocksAsked>(), "\" or \"")));
+    }
+    return *asked;
+  }
+
   static OptionLabels read_labels(const Value& value) {
     OptionLabels labels;
     const std::size_t count = value.array_size();
@@ -292,7 +301,9 @@ class PlanReader {
     }
     // Longer times would overflow nanoseconds on some path.
     if (longest.value() > kLargest) operations.fail("they take more than 1e9 s in all", "check the times of 'types'");
-    return {root_.source(), static_cast<int>(blocking_.size()), types_, std::move(computations), edges};
+    ComputationDag dag(root_.source(), static_cast<int>(blocking_.size()), types_, std::move(computations), edges);
+    if (root_.has("clocks_asked")) dag.set_clocks_asked(clocks_asked(root_.at("clocks_asked")));
+    return dag;
   }
 
   // `index` is the option's own number, where the file has it.
@@ -405,7 +416,11 @@ std::string write_plan_json(const PlanFileHeader& header, const ComputationDag& 
   for (std::size_t k = 0; k < blocking.size(); ++k) {
     fmt::format_to(std::back_inserter(out), "{}{}", k == 0 ? "" : ", ", blocking[k].value());
   }
-  fmt::format_to(std::back_inserter(out), "],\n\"selected\": {},\n",
+  out += "],\n";
+  if (!waits_alike(dag) && dag.clocks_asked() != ClocksAsked::kAtBegin) {
+    fmt::format_to(std::back_inserter(out), "\"clocks_asked\": \"{}\",\n", name_of(dag.clocks_asked()));
+  }
+  fmt::format_to(std::back_inserter(out), "\"selected\": {},\n",
                  header.selected ? fmt::to_string(*header.selected) : "null");
 
   out += "\"types\": [\n";

@@ -35,6 +35,22 @@ std::optional<OneMoreInFlight> look_at_order(const PlanProblem& problem, const P
   return OneMoreInFlight{deeper->in_flight, saving_pct};
 }
 
+AgainstWhole compare_with_whole(const PlanProblem& whole, const PlannerRun& run, PlanningWatch& watch) {
+  const PointFigures baseline = baseline_figures(whole, std::nullopt, nullptr);
+  AgainstWhole against{baseline.time, baseline.energy, 0.0, Seconds(0), 0.0};
+  const Nanoseconds allowed = to_nanoseconds(baseline.time);
+  const BoundCurve bound = solve_bound(whole, *whole.dag, run.summary.planner, watch);
+  if (watch.stopped()) return against;
+  const Seconds time = to_seconds(std::min(allowed, bound.least_total(whole.total_blocking())));
+  const Joules least = Joules(bound.at(to_nanoseconds(time))) + whole.total_blocking() * time;
+  against.whole_saving_pct = 100.0 * (1.0 - least / baseline.energy);
+  const Frontier& frontier = run.result.frontier;
+  const std::size_t point = frontier.cheapest_by(allowed);
+  against.time = frontier.time(point);
+  against.saving_pct = 100.0 * (1.0 - frontier.energy(point) / baseline.energy);
+  return against;
+}
+
 // Makes the fastest plan that keeps to the limits the run's own.
 void take_planned(PlannerRun& run, PowerPlanning planned, const PlanProblem& problem) {
   run.result = std::move(planned.result);
@@ -163,6 +179,9 @@ PlanningResult plan_as_asked(const PlanProblem& asked, const PlanningRequest& re
     run->in_flight = most_in_flight(dag);
     run->schedule_in_flight = most_in_flight(*problem.dag);
     if (request.look_at_order) run->one_more = look_at_order(problem, run->summary, watch);
+    if (request.whole_backwards != nullptr && !run->summary.straggler_time && !request.power && !watch.stopped()) {
+      run->against_whole = compare_with_whole(*request.whole_backwards, *run, watch);
+    }
     if (request.switching && !watch.stopped()) {
       run->switching = charge_switching(problem, *run, *request.switching, watch);
     }

@@ -29,7 +29,10 @@ struct PlanningRequest {
   std::optional<PowerRequest> power;         // instead of a pace
   std::optional<SwitchingLimits> switching;  // what clock changes cost; none: they are free
   bool look_at_order = false;                // tell what another order could save
-  const MeasurementNoise* noise = nullptr;   // tell what to expect with it, where it is known
+  // The same pipeline in 1F1B's order with whole backwards, where the one that is planned has them in two parts: tell
+  // what is saved against that. Must outlive the planning.
+  const PlanProblem* whole_backwards = nullptr;
+  const MeasurementNoise* noise = nullptr;  // tell what to expect with it, where it is known
   JobShape job;
   PartBegins begins;  // called when a part of the work begins
 };
@@ -82,6 +85,16 @@ struct OneMoreInFlight {
   double saving_pct = 0.0;  // about, at the selected plan's pace: at most in one such order, while others save more
 };
 
+// What backwards in two parts are worth: 1F1B with whole backwards beside the frontier's plan of least energy that ends
+// by the time that 1F1B takes at maximum clocks, or beside its fastest plan if none does.
+struct AgainstWhole {
+  Seconds whole_time;           // of 1F1B at maximum clocks
+  Joules whole_energy;          // likewise
+  double whole_saving_pct = 0;  // no clocks for 1F1B save more by that time
+  Seconds time;                 // of the frontier's plan
+  double saving_pct = 0;        // of the frontier's plan, of 1F1B's energy
+};
+
 // The answer of one planner. Operation i of its plans is operation i of result.dag_of(problem).
 struct PlannerRun {
   PlannerResult result;
@@ -93,12 +106,13 @@ struct PlannerRun {
   std::optional<SwitchingFigures> switching;  // of the selected plan, when asked for
   std::optional<ExpectedFigures> expected;    // of the selected plan, where the noise of its measurements is known
   PlannedOrder order = PlannedOrder::kSchedule;
-  std::vector<int> in_flight;               // microbatches that each stage holds at most; empty where unknown
-  std::vector<int> schedule_in_flight;      // the same of the schedule's order
-  std::optional<OneMoreInFlight> one_more;  // where it was asked for, can be run, and would save more
-  std::optional<PowerFigures> power;        // of the selected plan, where there are limits
-  std::vector<BudgetedPlan> budget;         // one for each period; the selected plan is that of the least power
-  std::vector<TighterPlan> tighter;         // where the request has parts of its limits
+  std::vector<int> in_flight;                 // microbatches that each stage holds at most; empty where unknown
+  std::vector<int> schedule_in_flight;        // the same of the schedule's order
+  std::optional<OneMoreInFlight> one_more;    // where it was asked for, can be run, and would save more
+  std::optional<AgainstWhole> against_whole;  // where it was asked for, and nobody waits for a straggler
+  std::optional<PowerFigures> power;          // of the selected plan, where there are limits
+  std::vector<BudgetedPlan> budget;           // one for each period; the selected plan is that of the least power
+  std::vector<TighterPlan> tighter;           // where the request has parts of its limits
 };
 
 struct PlanningResult {

@@ -37,7 +37,7 @@ std::optional<std::vector<int>> in_flight_of_1f1b(const ComputationDag& dag) {
   std::vector<int> in_flight;
   for (int stage = 0; stage < dag.stages(); ++stage) {
     const StageOrder& order = (*orders)[static_cast<std::size_t>(stage)];
-    const auto microbatches = static_cast<int>(order.size());
+    const int microbatches = order.microbatches();
     const int held = std::min(dag.stages() - stage, microbatches);
     if (order != in_turn(microbatches, held)) return std::nullopt;
     in_flight.push_back(held);
@@ -74,7 +74,7 @@ std::vector<int> rescheduled_in_flight(const PlanProblem& problem, std::span<con
 
   const Timeline timeline = emulate(dag, max_clock_durations(problem, dag));
   const TypeOptions valley = valley_options(dag);
-  const auto microbatches = static_cast<int>(stage_orders(dag)->front().size());
+  const int microbatches = stage_orders(dag)->front().microbatches();
 
   const std::size_t stages = base->size();
   std::vector<int> extra(stages, 0);
@@ -110,7 +110,7 @@ std::vector<int> rescheduled_in_flight(const PlanProblem& problem, std::span<con
 }
 
 ComputationDag reschedule(const ComputationDag& dag, std::span<const int> in_flight) {
-  const auto microbatches = static_cast<int>(stage_orders(dag)->front().size());
+  const int microbatches = stage_orders(dag)->front().microbatches();
   std::vector<StageOrder> orders;
   for (const int held : in_flight) orders.push_back(in_turn(microbatches, held));
   return reorder(dag, orders);

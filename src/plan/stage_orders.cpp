@@ -16,11 +16,20 @@ namespace flyball {
 namespace {
 
 bool is_forward(const OperationType& type) { return type.instruction == instruction_name(InstructionKind::kForward); }
-bool is_backward(const OperationType& type) { return type.instruction == instruction_name(InstructionKind::kBackward); }
+bool is_weight(const OperationType& type) {
+  return type.instruction == instruction_name(InstructionKind::kBackwardWeight);
+}
+// What the stage before waits for.
+bool is_backward(const OperationType& type) {
+  return type.instruction == instruction_name(InstructionKind::kBackward) ||
+         type.instruction == instruction_name(InstructionKind::kBackwardInput);
+}
+bool is_head(const OperationType& type) { return is_forward(type) || is_backward(type) || is_weight(type); }
 
 struct StageUnits {
   std::vector<std::vector<int>> forwards;
   std::vector<std::vector<int>> backwards;
+  std::vector<std::vector<int>> weights;
   std::vector<int> tail;  // gradient synchronisation, optimizer step
   StageOrder order;
   bool in_turn = true;  // one chunk, microbatches from 0 upwards
@@ -33,26 +42,33 @@ StageUnits units_of(const ComputationDag& dag, int stage) {
     const Computation& computation = dag[i];
     const OperationType& type = dag.type_of(i);
     pending.push_back(i);
-    if (!is_forward(type) && !is_backward(type)) {
-      // Whatever has a choice of clocks and is neither belongs to another schedule.
+    if (!is_head(type)) {
+      // Whatever has a choice of clocks and is none of these belongs to another schedule.
       if (type.options.size() > 1) units.in_turn = false;
       continue;
     }
-    auto& list = is_forward(type) ? units.forwards : units.backwards;
+    auto& list = is_forward(type) ? units.forwards : is_backward(type) ? units.backwards : units.weights;
     if (computation.chunk != 0 || computation.microbatch != static_cast<int>(list.size())) units.in_turn = false;
     list.push_back(std::exchange(pending, {}));
-    if (is_backward(type)) units.order.push_back(static_cast<int>(units.forwards.size()));
+    if (is_backward(type)) units.order.forwards.push_back(static_cast<int>(units.forwards.size()));
+    if (is_weight(type)) {
+      units.order.weights.push_back(static_cast<int>(units.forwards.size() + units.backwards.size()));
+    }
   }
   units.tail = std::move(pending);
   return units;
 }
 
 bool is_proper(const StageUnits& units) {
-  if (!units.in_turn || units.forwards.empty() || units.backwards.size() != units.forwards.size()) return false;
-  for (std::size_t b = 0; b < units.order.size(); ++b) {
-    if (units.order[b] <= static_cast<int>(b)) return false;
+  const std::size_t microbatches = units.forwards.size();
+  if (!units.in_turn || microbatches == 0 || units.backwards.size() != microbatches) return false;
+  const auto& [forwards, weights] = units.order;
+  if (!weights.empty() && weights.size() != microbatches) return false;
+  for (std::size_t b = 0; b < microbatches; ++b) {
+    if (at(forwards[b]) <= b) return false;
+    if (!weights.empty() && at(weights[b]) < at(forwards[b]) + b + 1) return false;
   }
-  return units.order.back() == static_cast<int>(units.forwards.size());
+  return at(forwards.back()) == microbatches;
 }
 
 // Whether the microbatch comes from the stage before (forwards) or after (backwards), perhaps by a transfer.
@@ -63,14 +79,15 @@ bool follows_pipeline(const ComputationDag& dag, int before, int after) {
   return is_forward(type) ? from.stage + 1 == type.stage : is_backward(type) && from.stage == type.stage + 1;
 }
 
-// Returns for each computation the forward or backward that it moves with, or -1 at the end of a stage.
+// Returns for each computation the forward, backward or part of a backward that it moves with, or -1 at the end of a
+// stage.
 std::vector<int> heads_of(const ComputationDag& dag) {
   std::vector<int> heads(at(dag.size()), -1);
   for (int stage = 0; stage < dag.stages(); ++stage) {
     int head = -1;
     const auto order = dag.stage_order(stage);
     for (auto i = order.rbegin(); i != order.rend(); ++i) {
-      if (is_forward(dag.type_of(*i)) || is_backward(dag.type_of(*i))) head = *i;
+      if (is_head(dag.type_of(*i))) head = *i;
       heads[at(*i)] = head;
     }
   }
@@ -106,7 +123,8 @@ std::optional<std::vector<StageOrder>> present_orders(const ComputationDag& dag)
     StageUnits units = units_of(dag, stage);
     if (!is_proper(units)) return std::nullopt;
     orders.push_back(std::move(units.order));
-    if (orders.back().size() != orders.front().size()) return std::nullopt;
+    if (orders.back().microbatches() != orders.front().microbatches()) return std::nullopt;
+    if (orders.back().splits_backward() != orders.front().splits_backward()) return std::nullopt;
   }
   return orders;
 }
@@ -117,13 +135,46 @@ std::optional<std::vector<StageOrder>> stage_orders(const ComputationDag& dag) {
 
 StageOrder in_turn(int microbatches, int in_flight) {
   StageOrder order;
-  for (int b = 0; b < microbatches; ++b) order.push_back(std::min(microbatches, b + in_flight));
+  for (int b = 0; b < microbatches; ++b) order.forwards.push_back(std::min(microbatches, b + in_flight));
   return order;
+}
+
+StageOrder in_turn_split(int microbatches, int in_flight, int late) {
+  StageOrder order = in_turn(microbatches, in_flight);
+  for (int w = 0; w < microbatches; ++w) {
+    const int behind = std::min(microbatches - 1, w + late);
+    order.weights.push_back(order.forwards[at(behind)] + behind + 1);
+  }
+  return order;
+}
+
+StageOrder with_forwards(const StageOrder& order, std::vector<int> forwards) {
+  StageOrder other{std::move(forwards)};
+  int behind = 0;  // the last gradient of the activations before the weight gradient
+  for (const int weight : order.weights) {
+    while (behind + 1 < order.microbatches() && order.forwards[at(behind + 1)] + behind + 2 <= weight) ++behind;
+    const int between = weight - (order.forwards[at(behind)] + behind + 1);
+    const int next = behind + 1 < order.microbatches() ? other.forwards[at(behind + 1)] : order.microbatches();
+    other.weights.push_back(std::min(other.forwards[at(behind)] + between, next) + behind + 1);
+  }
+  return other;
 }
 
 int most_in_flight(const StageOrder& order) {
   int most = 0;
-  for (std::size_t b = 0; b < order.size(); ++b) most = std::max(most, order[b] - static_cast<int>(b));
+  std::size_t freed = 0;
+  for (int b = 0; b < order.microbatches(); ++b) {
+    const int forwards = order.forwards[at(b)];
+    if (!order.splits_backward()) {
+      most = std::max(most, forwards - b);
+      continue;
+    }
+    // Most are held when a forward has begun, and before it forwards and gradients of the activations have run.
+    for (int f = b == 0 ? 0 : order.forwards[at(b - 1)]; f < forwards; ++f) {
+      while (freed < order.weights.size() && order.weights[freed] <= f + b) ++freed;
+      most = std::max(most, f + 1 - static_cast<int>(freed));
+    }
+  }
   return most;
 }
 
@@ -137,8 +188,8 @@ std::vector<int> most_in_flight(const ComputationDag& dag) {
 
 bool can_run(std::span<const StageOrder> orders) {
   for (std::size_t s = 0; s + 1 < orders.size(); ++s) {
-    for (std::size_t b = 0; b < orders[s].size(); ++b) {
-      if (orders[s][b] < orders[s + 1][b]) return false;
+    for (std::size_t b = 0; b < orders[s].forwards.size(); ++b) {
+      if (orders[s].forwards[b] < orders[s + 1].forwards[b]) return false;
     }
   }
   return true;
@@ -166,17 +217,22 @@ ComputationDag reorder(const ComputationDag& dag, std::span<const StageOrder> or
       }
     };
     std::size_t next = 0;
-    for (std::size_t b = 0; b < order.size(); ++b) {
-      while (next < at(order[b])) append(units.forwards[next++]);
-      append(units.backwards[b]);
+    std::size_t weight = 0;
+    // Appends a forward or backward, and the weight gradients that come behind it.
+    const auto append_head = [&](const std::vector<int>& unit, std::size_t before) {
+      append(unit);
+      while (weight < order.weights.size() && at(order.weights[weight]) == before + 1) append(units.weights[weight++]);
+    };
+    for (std::size_t b = 0; b < order.forwards.size(); ++b) {
+      for (; next < at(order.forwards[b]); ++next) append_head(units.forwards[next], next + b);
+      append_head(units.backwards[b], next + b);
     }
     append(units.tail);
   }
-  return {"reordered pipeline",
-          dag.stages(),
-          {dag.types().begin(), dag.types().end()},
-          {dag.computations().begin(), dag.computations().end()},
-          edges};
+  ComputationDag reordered("reordered pipeline", dag.stages(), {dag.types().begin(), dag.types().end()},
+                           {dag.computations().begin(), dag.computations().end()}, edges);
+  reordered.set_clocks_asked(dag.clocks_asked());
+  return reordered;
 }
 
 }  // namespace flyball

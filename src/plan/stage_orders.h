@@ -5,8 +5,14 @@
 // before it. The orders of neighbouring stages can run together when before every backward the earlier stage has run at
 // least as many forwards as the later one. Otherwise the earlier stage would run one of the forwards only after a
 // backward that waits for the later stage, while the later stage waits for that forward.
+//
+// Where backwards are in two parts (Zero Bubble, ICLR'24), the gradient of the activations goes to the stage before as
+// soon as it is there, and takes the backward's place in all of this. The gradient of the weights waits for nothing but
+// the activations' gradient of the same stage, and nothing but the end of the iteration waits for it: it has a place of
+// its own in the order. The activations of a microbatch are held until its weights' gradient has ended.
 #pragma once
 
+#include <compare>
 #include <optional>
 #include <span>
 #include <vector>
@@ -15,13 +21,27 @@
 
 namespace flyball {
 
-// The order of one stage. Entry b is the number of forwards that the stage runs before backward b: at least b + 1, no
-// fewer than entry b - 1, and at most the number of microbatches M, which is also the number of entries.
-using StageOrder = std::vector<int>;
+// The order of one stage, which takes M microbatches in turn.
+struct StageOrder {
+  // Entry b is the number of forwards that the stage runs before backward b (before the gradient of the activations,
+  // where backwards are in two parts): at least b + 1, no fewer than entry b - 1, and at most M. There are M entries.
+  std::vector<int> forwards{};
+  // Where backwards are in two parts, entry w is the number of forwards and gradients of the activations that the stage
+  // runs before weight gradient w: at least forwards[w] + w + 1, no fewer than entry w - 1, and at most 2 M. There are
+  // M entries; none where backwards are whole.
+  std::vector<int> weights{};
+
+  [[nodiscard]] int microbatches() const { return static_cast<int>(forwards.size()); }
+  [[nodiscard]] bool splits_backward() const { return !weights.empty(); }
+  [[nodiscard]] auto operator<=>(const StageOrder&) const = default;
+};
+
+// The orders of all stages.
+using Orders = std::vector<StageOrder>;
 
 // Returns the order of every stage, or none where no staircase describes the DAG: where it has several chunks,
-// backwards in two parts, or microbatches that overtake each other. Loading before forwards and operations of the whole
-// iteration at the end of a stage are allowed. Cost: O(nodes).
+// backwards in two parts on some stages alone, or microbatches that overtake each other. Loading before forwards and
+// operations of the whole iteration at the end of a stage are allowed. Cost: O(nodes).
 [[nodiscard]] std::optional<std::vector<StageOrder>> present_orders(const ComputationDag& dag);
 
 // Returns present_orders() where reorder() can give the DAG other orders, or none where it cannot. It cannot where
@@ -35,7 +55,16 @@ using StageOrder = std::vector<int>;
 // Returns the order that runs `in_flight` forwards first, then backwards and forwards in turn.
 [[nodiscard]] StageOrder in_turn(int microbatches, int in_flight);
 
-// Returns the most microbatches whose activations the stage holds at once, which it does from forward to backward.
+// Returns the same with backwards in two parts: behind the activations' gradient of microbatch b comes the weights' of
+// microbatch b - `late`; those that are left come at the end. It holds in_flight + late microbatches, or all.
+[[nodiscard]] StageOrder in_turn_split(int microbatches, int in_flight, int late);
+
+// Returns the order with other forwards. Each weight gradient stays behind the activations' gradient that it came
+// after, with as many forwards between the two as before, or as there are.
+[[nodiscard]] StageOrder with_forwards(const StageOrder& order, std::vector<int> forwards);
+
+// Returns the most microbatches whose activations the stage holds at once, which it does from the begin of the forward
+// to the end of the backward, of the weights' gradient where that is a part of its own. Cost: O(microbatches).
 [[nodiscard]] int most_in_flight(const StageOrder& order);
 
 // Returns that of every stage in its present order; empty where there are no present_orders(), as with several chunks.

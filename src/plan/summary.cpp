@@ -174,8 +174,8 @@ SwitchingFigures switching_figures(const PlanProblem& problem, const Computation
   planned.dag = &dag;
   const Nanoseconds latency = to_nanoseconds(limits.latency);
   const Nanoseconds spread = to_nanoseconds(limits.spread);
-  LateClocks late(dag, problem.blocking, latency);
-  LateClocks soon(dag, problem.blocking, latency - spread);
+  LateClocks late(dag, problem.blocking, latency, limits.asked);
+  LateClocks soon(dag, problem.blocking, latency - spread, limits.asked);
   const auto charge = [&](const ClockPlan& run_plan, Nanoseconds dwell) {
     const SwitchedRun& run = late.run(run_plan);
     PointFigures figures;
@@ -190,6 +190,7 @@ SwitchingFigures switching_figures(const PlanProblem& problem, const Computation
   std::vector<std::vector<ClockPlan>> plans{{frontier.plan(point)}};
   SwitchingTerms terms{to_nanoseconds(deadline), latency, to_nanoseconds(limits.min_dwell),
                        pace_of(straggler),       spread,  {}};
+  terms.asked = limits.asked;
   const auto add_slowest_until = [&](Nanoseconds time) {
     const auto slowest = slowest_in_time(planned, frontier, time, terms);
     if (slowest && *slowest != point) plans.back().push_back(frontier.plan(*slowest));

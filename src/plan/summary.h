@@ -93,6 +93,7 @@ struct SwitchingLimits {
   Seconds latency;
   Seconds min_dwell;
   Seconds spread;  // at most `latency`
+  ClocksAsked asked = ClocksAsked::kAtBegin;
 };
 
 // The largest part of a pipeline that keeps one clock throughout a plan: every stage, every instruction of a stage

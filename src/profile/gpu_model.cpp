@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,6 +18,22 @@ namespace flyball {
 namespace {
 
 constexpr std::string_view kDeviceFolder = "devices/";
+constexpr PhaseLimits kNoLimits{Watts(std::numeric_limits<double>::infinity())};
+
+// The highest clock at which the computation draws no more than `limit` in the mean; the minimum where none is. The
+// mean never falls with a higher clock: the energy beyond `busy` is a constant times V^2 for compute-bound work and one
+// times V^2 f for memory-bound work, and the time that it is drawn in only gets shorter.
+double knee_clock(const GpuCurve& gpu, const Activity& activity, Watts limit) {
+  const auto keeps = [&](double clock) { return pace_of(gpu, activity, kNoLimits, clock).mean_power() <= limit; };
+  double low = gpu.minimum.value();
+  double high = gpu.maximum.value();
+  if (keeps(high)) return high;
+  for (int step = 0; step < 60; ++step) {
+    const double middle = 0.5 * (low + high);
+    (keeps(middle) ? low : high) = middle;
+  }
+  return low;
+}
 
 GpuModel read_gpu_model(const std::string& name) {
   const std::string path = fmt::format("{}{}.toml", kDeviceFolder, name);
@@ -57,7 +74,8 @@ std::vector<Megahertz> GpuModel::clocks() const {
 
 ClockOption GpuModel::run(const Activity& activity, Seconds time_at_maximum, Megahertz clock) const {
   const double asked = std::clamp(clock.value(), minimum.value(), maximum.value());
-  const Pace pace = pace_of(curve(), activity, {phase_limit}, asked);
+  const double held = power_limit ? std::min(asked, knee_clock(curve(), activity, *power_limit)) : asked;
+  const Pace pace = pace_of(curve(), activity, power_limit ? kNoLimits : PhaseLimits{phase_limit}, held);
   const double unit = time_at_maximum.value() / pace_of(curve(), activity, {phase_limit}, maximum.value()).time();
   return {
       Megahertz(asked), Seconds(unit * pace.time()),

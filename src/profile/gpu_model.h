@@ -6,6 +6,7 @@
 // energy and cost nearly no time, and a valley, the clock of least energy, at the knee of the voltage curve.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,7 @@ struct GpuModel {
   Megahertz step;
   Watts limit;                        // of the data sheet
   Watts phase_limit;                  // where the regulator holds the clock of compute-bound work
+  std::optional<Watts> power_limit;   // of an operation's mean power, in place of phase_limit; none in data files
   Watts busy;                         // while any kernel runs, whatever the clock
   Watts blocking;                     // blocked on communication (P_blocking of Perseus eq. 3)
   std::vector<VoltagePoint> voltage;  // rising clocks; linear between the points
@@ -39,7 +41,9 @@ struct GpuModel {
   [[nodiscard]] std::vector<Megahertz> clocks() const;
 
   // Returns what work takes at `clock`, given how long it takes at the maximum clock (power limit at work included).
-  // The result is exact, without noise, and continuous in `clock`, which is clamped to the clocks of the GPU.
+  // The result is exact, without noise, and continuous in `clock`, which is clamped to the clocks of the GPU. Under
+  // `power_limit` the clock is held where the operation's mean power reaches it, or at the minimum where it is above it
+  // even there: a higher clock changes neither time nor energy. `time_at_maximum` is the time without that limit.
   [[nodiscard]] ClockOption run(const Activity& activity, Seconds time_at_maximum, Megahertz clock) const;
 };
 

@@ -42,15 +42,18 @@ OperationProfile sweep(const Subject& subject, const SynthRequest& request, int 
   operation.instruction = instruction;
   const double power_scale = subject.workload.power_scale.value_or(1.0);
   RiseCount count;
+  const Seconds shortest = subject.gpu.run(activity, time_at_maximum, subject.gpu.maximum).time;
   for (const Megahertz clock : subject.gpu.clocks()) {
     ClockOption option = subject.gpu.run(activity, time_at_maximum, clock);
+    const bool held = request.power_limit && option.time == shortest;
     const std::string key =
         fmt::format("{}/{}/{}/{}/{:.0f}/", subject.gpu.name, subject.workload.name, stage, instruction, clock.value());
     option.time = option.time * (1.0 + request.noise_relative * standard_noise(request.seed, key + "time"));
     option.energy =
         power_scale * option.energy * (1.0 + request.noise_relative * standard_noise(request.seed, key + "energy"));
     operation.options.push_back(option);
-    if (count.add(option.energy) == kRisesToStop) break;
+    // Where a power limit holds the clock, energies differ by their noise alone.
+    if (!held && count.add(option.energy) == kRisesToStop) break;
   }
   return operation;
 }
@@ -82,8 +85,17 @@ std::vector<std::string> describe(const Subject& subject, const SynthRequest& re
         fmt::format("Published run: {} microbatches of {} samples.", workload.microbatches, workload.microbatch_size));
   }
   lines.push_back(fmt::format("Blocking power: {:.0f} W.", gpu.blocking.value()));
-  lines.push_back(fmt::format("Made by: flyball profile synth --gpu {} --workload {} --stages {} --noise {} --seed {}",
-                              gpu.name, workload.name, request.stages, 100.0 * request.noise_relative, request.seed));
+  std::string limited;
+  if (request.power_limit) {
+    const double watts = request.power_limit->value();
+    lines.push_back(
+        fmt::format("Power limit: {:g} W; above the clock at which an operation draws as much, a higher one", watts));
+    lines.emplace_back("changes nothing.");
+    limited = fmt::format(" --power-limit {:g}", watts);
+  }
+  lines.push_back(
+      fmt::format("Made by: flyball profile synth --gpu {} --workload {} --stages {} --noise {} --seed {}{}", gpu.name,
+                  workload.name, request.stages, 100.0 * request.noise_relative, request.seed, limited));
   lines.emplace_back("Units: frequency MHz, time s, energy J.");
   return lines;
 }
@@ -93,6 +105,17 @@ std::vector<std::string> describe(const Subject& subject, const SynthRequest& re
 SynthProfile synthesize_profile(const SynthRequest& request) {
   GpuModel gpu = load_gpu_model(request.gpu);
   WorkloadModel workload = load_workload_model(request.workload, gpu);
+  if (request.power_limit) {
+    // The scale of all powers comes after the GPU's model.
+    const double scale = workload.power_scale.value_or(1.0);
+    gpu.power_limit = *request.power_limit / scale;
+    if (!(*gpu.power_limit > gpu.busy)) {
+      throw UsageError(fmt::format(
+          "a power limit of {:g} W: {} draws {:.4g} W while it computes, whatever the clock; choose a higher "
+          "limit (its own is {:g} W)",
+          request.power_limit->value(), gpu.name, scale * gpu.busy.value(), gpu.limit.value()));
+    }
+  }
   const Subject subject{std::move(gpu), std::move(workload)};
   const std::vector<Layer>& layers = subject.workload.layers;
   if (request.stages < 1 || static_cast<std::size_t>(request.stages) > layers.size()) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,8 @@ struct SynthRequest {
   int stages = 4;                      // pipeline stages; one GPU of each is profiled
   double noise_relative = 0.0004;      // standard deviation of the measurement noise on each time and energy, 0 to 0.05
   std::uint64_t seed = 1;              // of that noise
+  // Of the board, in force while the profile was made: see GpuModel::power_limit. None: the GPU's own.
+  std::optional<Watts> power_limit{};
 };
 
 struct SynthProfile {
@@ -32,8 +35,8 @@ struct SynthProfile {
 
 // Makes a profile. Clocks go from the highest down, as in an online profiler's sweep, and stop once the energy has
 // risen five times in a row. Stages are the published partition where there is one, else the split with the shortest
-// longest stage. Throws UsageError for an unknown GPU or workload, more stages than layers, and noise outside its
-// range. Thread-safe. Takes milliseconds.
+// longest stage. Throws UsageError for an unknown GPU or workload, more stages than layers, noise outside its range,
+// and a power limit that the GPU is above whatever its clock. Thread-safe. Takes milliseconds.
 [[nodiscard]] SynthProfile synthesize_profile(const SynthRequest& request);
 
 // Returns the forward time of each layer, for `flyball partition`, as CSV `layer,kind,time` (time in s) with '#' lines

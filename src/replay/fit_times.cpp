@@ -1,9 +1,12 @@
-// Operations. The mean time per clock and the latency of a clock change are estimated in turn, from one another, until
-// they agree. An operation that follows one of another clock runs at that other clock for the latency, and so takes
-// t(c) + latency * (1 - t(c) / t(before)), in which all but the latency is known.
+// Operations. The mean time per clock, the latency of a clock change and the ratio of first microbatches to others are
+// estimated in turn, from one another, until they agree. An operation that follows one of another clock runs at that
+// other clock for the latency, and so takes t(c) + latency * (1 - t(c) / t(before)), in which all but the latency is
+// known.
 //
 // Transfers. An iteration's time is piecewise linear and convex in the times of the links. Its derivative by a link's
-// time is the number of that link's transfers on the critical path.
+// time is the number of that link's transfers on the critical path. Of a link for which no point waits at the values
+// that are tried first the derivatives say nothing, though a point may wait for it where it is longer. So each link is
+// also tried at longer times, and the search goes on from the best of them.
 #include "replay/fit_times.h"
 
 #include <algorithm>
@@ -51,7 +54,7 @@ Samples samples_of(const RecordedIteration& iteration, const std::vector<std::si
 
 using ByClock = std::map<Megahertz, std::vector<const Sample*>, std::greater<>>;
 
-// A clock at which only the first microbatch ran takes its time from that.
+// Samples of first microbatches are in only where nothing else ran at their clock.
 ByClock by_clock(const std::vector<Sample>& samples) {
   ByClock groups;
   for (const bool first : {false, true}) {
@@ -70,15 +73,20 @@ double late_share(const IterationModel& model, int stage, int instruction, const
   return 1.0 - own / model.time(stage, instruction, sample.before);
 }
 
-// Mean times less what the latency adds. The first round knows no costs and takes the times as they are.
+// What the sample would have taken at its clock alone, and of another microbatch if it is of the first.
+double alone(const IterationModel& model, int stage, int instruction, const Sample& sample) {
+  const double late = model.latency.value * late_share(model, stage, instruction, sample);
+  return (sample.seconds - late) / (sample.first ? model.first_to_others[at(instruction)] : 1.0);
+}
+
+// Means by clock. The first round knows no costs and takes the times as they are.
 std::vector<ClockCost> mean_times(const IterationModel& model, int stage, int instruction, const ByClock& groups) {
   const bool begun = !model.costs[model.place(stage, instruction)].empty();
   std::vector<ClockCost> costs;
   for (const auto& [clock, group] : groups) {
     double sum = 0.0;
     for (const Sample* sample : group) {
-      const double late = begun ? model.latency.value * late_share(model, stage, instruction, *sample) : 0.0;
-      sum += sample->seconds - late;
+      sum += begun ? alone(model, stage, instruction, *sample) : sample->seconds;
     }
     costs.push_back({clock, Seconds(sum / static_cast<double>(group.size())), {}, {}, {}});
   }
@@ -93,6 +101,23 @@ void for_each_place(const IterationModel& model, int stages, const Visit& visit)
   }
 }
 
+// The mean of the times of first microbatches over those of the others at the same clock, over all stages.
+double first_to_others(const IterationModel& model, int stages, int instruction, const Samples& samples,
+                       const std::vector<ByClock>& groups) {
+  double ratio = 0.0;
+  long count = 0;
+  for (int stage = 0; stage < stages; ++stage) {
+    const std::size_t place = model.place(stage, instruction);
+    for (const Sample& sample : samples[place]) {
+      if (!sample.first || groups[place].at(sample.clock).front()->first) continue;
+      const double late = model.latency.value * late_share(model, stage, instruction, sample);
+      ratio += sample.seconds / (model.time(stage, instruction, sample.clock).value() + late);
+      ++count;
+    }
+  }
+  return count > 0 ? ratio / static_cast<double>(count) : 1.0;
+}
+
 // How far the points' means of a clock lie apart, relative to it, over all stages and clocks of an instruction. A
 // second run lies as far from the first as one point from another, however often the operation repeats within a run.
 double point_to_point(const IterationModel& model, int stages, int instruction, const std::vector<ByClock>& groups) {
@@ -105,11 +130,11 @@ double point_to_point(const IterationModel& model, int stages, int instruction, 
       const double time = model.time(stage, instruction, clock).value();
       std::map<std::size_t, std::pair<double, int>> sums;
       for (const Sample* sample : group) {
-        const double late = model.latency.value * late_share(model, stage, instruction, *sample);
+        const double off = alone(model, stage, instruction, *sample) / time - 1.0;
         auto& [sum, count] = sums[sample->point];
-        sum += (sample->seconds - late) / time - 1.0;
+        sum += off;
         ++count;
-        all_squares += std::pow((sample->seconds - late) / time - 1.0, 2);
+        all_squares += off * off;
         ++all;
       }
       for (const auto& [point, one] : sums) squares += std::pow(one.first / one.second, 2);
@@ -121,8 +146,9 @@ double point_to_point(const IterationModel& model, int stages, int instruction, 
 }
 
 // The residuals: all points' times against what the model says, and priors that links take some 50 ms or less and are
-// alike within as much, and that the part once per iteration is about half a second or less. The priors are far wider
-// than the data leave these times, unless the data say nothing.
+// alike within 5 ms, and that the part once per iteration is about half a second or less. A prior that is missed by as
+// much weighs no more than one point that is missed by 0.1 %: it decides where the data say nothing, above all between
+// neighbours of which only the sum is known.
 class IterationTimes final : public ceres::CostFunction {
  public:
   IterationTimes(const RecordedIteration& iteration, const std::vector<std::size_t>& points,
@@ -163,7 +189,7 @@ class IterationTimes final : public ceres::CostFunction {
     for (int k = 0; k < links_; ++k) mean += values[k] / links_;
     const int first = static_cast<int>(points_.size());
     const int mean_row = first + width;
-    for (int k = 0; k < links_; ++k) residuals[first + k] = (values[k] - mean) / kLink;
+    for (int k = 0; k < links_; ++k) residuals[first + k] = (values[k] - mean) / kAlike;
     residuals[first + links_] = values[links_] / kOnce;
     residuals[mean_row] = mean / kLink;
     if (jacobian == nullptr) return true;
@@ -171,15 +197,16 @@ class IterationTimes final : public ceres::CostFunction {
     for (int k = 0; k < links_; ++k) {
       jacobian[mean_row * width + k] = 1.0 / links_ / kLink;
       for (int other = 0; other < links_; ++other) {
-        jacobian[(first + k) * width + other] = ((other == k ? 1.0 : 0.0) - 1.0 / links_) / kLink;
+        jacobian[(first + k) * width + other] = ((other == k ? 1.0 : 0.0) - 1.0 / links_) / kAlike;
       }
     }
     return true;
   }
 
  private:
-  static constexpr double kLink = 0.05;  // s
-  static constexpr double kOnce = 0.5;   // s
+  static constexpr double kLink = 0.05;    // s
+  static constexpr double kAlike = 0.005;  // s
+  static constexpr double kOnce = 0.5;     // s
 
   struct Measured {
     double seconds = 0.0;
@@ -198,6 +225,36 @@ class IterationTimes final : public ceres::CostFunction {
   std::vector<Measured> points_;
 };
 
+// Half the sum of squares.
+double loss_at(const IterationTimes& cost, const std::vector<double>& values) {
+  std::vector<double> residuals(at(cost.num_residuals()));
+  const double* block = values.data();
+  cost.Evaluate(&block, residuals.data(), nullptr);
+  double squares = 0.0;
+  for (const double residual : residuals) squares += residual * residual;
+  return 0.5 * squares;
+}
+
+// Returns `begin` with the one link at the one time that explain the points best, or unchanged where no change of a
+// single link explains them better than `least`.
+std::vector<double> longer_link(const IterationTimes& cost, const std::vector<double>& begin, double least) {
+  constexpr double kShortest = 0.002;  // s
+  constexpr double kLongest = 0.5;
+  constexpr double kFurther = 1.2;
+  std::vector<double> values = begin;
+  for (std::size_t k = 0; k + 1 < begin.size(); ++k) {
+    for (double time = kShortest; time < kLongest; time *= kFurther) {
+      std::vector<double> tried = begin;
+      tried[k] = time;
+      const double loss = loss_at(cost, tried);
+      if (loss >= least) continue;
+      least = loss;
+      values = std::move(tried);
+    }
+  }
+  return values;
+}
+
 }  // namespace
 
 void fit_operations(const RecordedIteration& iteration, const std::vector<std::size_t>& points, IterationModel& model) {
@@ -208,6 +265,7 @@ void fit_operations(const RecordedIteration& iteration, const std::vector<std::s
   for (const auto& one : samples) groups.push_back(by_clock(one));
   model.costs.assign(samples.size(), {});
   model.latency = {};
+  model.first_to_others.assign(model.instructions.size(), 1.0);
   double squares = 0.0;
   double weight = 0.0;
   long changes = 0;
@@ -231,6 +289,9 @@ void fit_operations(const RecordedIteration& iteration, const std::vector<std::s
     });
     // No time is negative, and times alone cannot tell a latency from none where no clock ever changes.
     model.latency.value = weight > 0.0 ? std::max(0.0, product / weight) : 0.0;
+    for (std::size_t k = 0; k < model.instructions.size(); ++k) {
+      model.first_to_others[k] = first_to_others(model, stages, static_cast<int>(k), samples, groups);
+    }
   }
   if (changes > 1 && weight > 0.0) {
     model.latency.deviation = std::sqrt(squares / static_cast<double>(changes - 1) / weight);
@@ -238,8 +299,6 @@ void fit_operations(const RecordedIteration& iteration, const std::vector<std::s
 
   for (int k = 0; k < static_cast<int>(model.instructions.size()); ++k) {
     const double apart = point_to_point(model, stages, k, groups);
-    double ratio = 0.0;
-    long count = 0;
     for (int stage = 0; stage < stages; ++stage) {
       const std::size_t place = model.place(stage, k);
       for (ClockCost& cost : model.costs[place]) {
@@ -247,14 +306,7 @@ void fit_operations(const RecordedIteration& iteration, const std::vector<std::s
         for (const Sample* sample : groups[place].at(cost.clock)) ++seen[sample->point];
         cost.time_deviation = cost.time * (apart / std::sqrt(static_cast<double>(seen.size())));
       }
-      for (const Sample& sample : samples[place]) {
-        if (!sample.first) continue;
-        const double late = model.latency.value * late_share(model, stage, k, sample);
-        ratio += sample.seconds / (model.time(stage, k, sample.clock).value() + late);
-        ++count;
-      }
     }
-    model.first_to_others.push_back(count > 0 ? ratio / static_cast<double>(count) : 1.0);
   }
 }
 
@@ -286,7 +338,21 @@ void fit_transfers(const RecordedIteration& iteration, const std::vector<std::si
   ceres::Problem problem;
   problem.AddResidualBlock(cost, nullptr, values.data());
   for (int k = 0; k <= links; ++k) problem.SetParameterLowerBound(values.data(), k, 0.0);
-  solve_least_squares(problem, iteration.runs().source);
+  double least = solve_least_squares(problem, iteration.runs().source);
+  // The problem keeps the place of the values, so that they are copied there and never moved. Each round frees one link
+  // or more from where no point waits for it.
+  for (int round = 0; round < links; ++round) {
+    const std::vector<double> best = values;
+    const std::vector<double> longer = longer_link(*cost, best, least);
+    if (longer == best) break;
+    std::copy(longer.begin(), longer.end(), values.begin());
+    const double left = solve_least_squares(problem, iteration.runs().source);
+    if (left >= least) {
+      std::copy(best.begin(), best.end(), values.begin());
+      break;
+    }
+    least = left;
+  }
   const Eigen::MatrixXd covariance = covariance_of(*cost, {values.data()});
   for (int k = 0; k <= links; ++k) {
     const Fitted fitted{values[at(k)], std::sqrt(std::max(0.0, covariance(k, k)))};

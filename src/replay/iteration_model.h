@@ -77,8 +77,8 @@ struct IterationModel {
   std::vector<std::string> instructions;
   Megahertz top;                              // the highest clock
   std::vector<std::vector<ClockCost>> costs;  // per stage and instruction, highest clock first
-  // The time of the first microbatch's operation over that of the others. It is only reported: `costs` leaves first
-  // microbatches out, except at clocks at which nothing else ran.
+  // The time of the first microbatch's operation over that of the others. `costs` are those of the others; at clocks at
+  // which only the first one ran, by this ratio. A replay takes all microbatches alike (docs/real-runs.md says why).
   std::vector<double> first_to_others;  // per instruction
   std::vector<Fitted> loading;          // s, per stage; 0 where nothing is loaded
   std::vector<Fitted> transfer;         // s, per link

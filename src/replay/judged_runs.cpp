@@ -14,6 +14,15 @@
 #include "base/index.h"
 
 namespace flyball {
+namespace {
+
+RecordedRuns joined(const RecordedRuns& runs, const std::vector<RecordedRuns>& besides) {
+  std::vector<RecordedRuns> all = {runs};
+  all.insert(all.end(), besides.begin(), besides.end());
+  return join_runs(std::move(all));
+}
+
+}  // namespace
 
 JudgedPoint judge_point(const RecordedIteration& iteration, const IterationModel& model, const RecordedPoint& point) {
   ReplayParts parts{false, false, false, false, false};
@@ -63,7 +72,7 @@ std::vector<JudgedPoint> judge_points(const RecordedIteration& iteration, const 
   return judged;
 }
 
-std::vector<JudgedPoint> judge_held_out(const RecordedIteration& iteration) {
+std::vector<JudgedPoint> judge_held_out(const RecordedIteration& iteration, const std::vector<RecordedRuns>& besides) {
   const RecordedRuns& runs = iteration.runs();
   const std::vector<std::size_t> points = runs.judged();
   if (points.size() < 2 * kLeastPoints) {
@@ -75,8 +84,14 @@ std::vector<JudgedPoint> judge_held_out(const RecordedIteration& iteration) {
   }
   std::array<std::vector<std::size_t>, 2> halves;
   for (std::size_t k = 0; k < points.size(); ++k) halves[k % 2].push_back(points[k]);
-  const std::array<IterationModel, 2> models = {fit_iteration(iteration, halves[0]),
-                                                fit_iteration(iteration, halves[1])};
+  std::optional<RecordedRuns> all;  // no copy where there are no others
+  if (!besides.empty()) all = joined(runs, besides);
+  const RecordedIteration of_all(all ? *all : runs, iteration.schedule());
+  for (const std::size_t p : of_all.runs().judged()) {
+    if (p < runs.points.size()) continue;
+    for (auto& half : halves) half.push_back(p);
+  }
+  const std::array<IterationModel, 2> models = {fit_iteration(of_all, halves[0]), fit_iteration(of_all, halves[1])};
   std::vector<JudgedPoint> judged;
   for (std::size_t k = 0; k < points.size(); ++k) {
     judged.push_back(judge_point(iteration, models[1 - k % 2], runs.points[points[k]]));
@@ -99,23 +114,29 @@ Agreement agreement_of(const std::vector<JudgedPoint>& points) {
   return agreement;
 }
 
-Judgement judge_runs(RecordedRuns runs, const std::optional<RecordedRuns>& other_runs, ScheduleKind schedule) {
+Judgement judge_runs(RecordedRuns runs, const OtherRuns& others, ScheduleKind schedule) {
   Judgement judgement;
   judgement.runs = std::move(runs);
   judgement.schedule = schedule;
   const RecordedIteration iteration(judgement.runs, schedule);
-  const auto fit_to = [&](const RecordedIteration& seen) {
-    const IterationModel model = fit_iteration(seen, seen.runs().judged());
+  const auto fit_to = [&](const RecordedRuns& seen) {
+    const IterationModel model = fit_iteration(RecordedIteration(seen, schedule), seen.judged());
     judgement.time_constants = model.time_constants;
     judgement.power_constants = model.power_constants;
     return model;
   };
-  if (other_runs) {
-    judgement.fitted_to = other_runs->source;
-    judgement.points = judge_points(iteration, fit_to(RecordedIteration(*other_runs, schedule)));
+  if (!others.alone.empty()) {
+    const RecordedRuns all = join_runs(others.alone);
+    judgement.fitted_to = all.source;
+    judgement.points = judge_points(iteration, fit_to(all));
   } else {
-    judgement.points = judge_held_out(iteration);
-    judgement.fitted_to_all = agreement_of(judge_points(iteration, fit_to(iteration)));
+    judgement.points = judge_held_out(iteration, others.besides);
+    if (others.besides.empty()) {
+      judgement.fitted_to_all = agreement_of(judge_points(iteration, fit_to(judgement.runs)));
+    } else {
+      judgement.also_fitted_to = join_runs(others.besides).source;
+      judgement.fitted_to_all = agreement_of(judge_points(iteration, fit_to(joined(judgement.runs, others.besides))));
+    }
   }
   judgement.agreement = agreement_of(judgement.points);
   return judgement;

@@ -52,8 +52,10 @@ struct Agreement {
 [[nodiscard]] std::vector<JudgedPoint> judge_points(const RecordedIteration& iteration, const IterationModel& model);
 
 // Judges each point by a model that was fitted without it: the points in odd places are predicted by a model that was
-// fitted to those in even places, and the other way round. Throws InputError where a half is too small to fit.
-[[nodiscard]] std::vector<JudgedPoint> judge_held_out(const RecordedIteration& iteration);
+// fitted to those in even places, and the other way round. Both models are also fitted to all points of `besides`,
+// other runs of the same pipeline. Throws InputError where a half is too small to fit, and as join_runs() does.
+[[nodiscard]] std::vector<JudgedPoint> judge_held_out(const RecordedIteration& iteration,
+                                                      const std::vector<RecordedRuns>& besides = {});
 
 // What is said of recorded runs: each point predicted by a model that has not seen it, and how well a fit to all of
 // them would do. Its points refer to its runs, so that it is moved and never copied.
@@ -64,7 +66,8 @@ struct Judgement {
 
   RecordedRuns runs;
   ScheduleKind schedule = ScheduleKind::k1f1b;
-  std::optional<std::string> fitted_to;  // the source of the other runs; none: each point by every other one
+  std::optional<std::string> fitted_to;       // the source of OtherRuns::alone; none: each point by every other one
+  std::optional<std::string> also_fitted_to;  // the sources of OtherRuns::besides
   std::vector<JudgedPoint> points;
   Agreement agreement;                     // of `points`
   std::optional<Agreement> fitted_to_all;  // of a model that has seen these points; only without other runs
@@ -72,9 +75,14 @@ struct Judgement {
   int power_constants = 0;
 };
 
-// Judges `runs` by what is fitted to `other_runs`, or held out where there are none. Throws InputError as
-// judge_points() and judge_held_out() do, and where there are too few points to fit to. Fits up to three models.
-[[nodiscard]] Judgement judge_runs(RecordedRuns runs, const std::optional<RecordedRuns>& other_runs,
-                                   ScheduleKind schedule);
+// Other runs of the same pipeline that a judgement fits to: of one kind, or none.
+struct OtherRuns {
+  std::vector<RecordedRuns> alone;    // instead of the judged runs
+  std::vector<RecordedRuns> besides;  // besides that half of the judged runs in which a point is not
+};
+
+// Judges `runs` by what is fitted to others, or held out. Throws InputError as judge_points(), judge_held_out() and
+// join_runs() do, and where there are too few points to fit to. Fits up to three models.
+[[nodiscard]] Judgement judge_runs(RecordedRuns runs, const OtherRuns& others, ScheduleKind schedule);
 
 }  // namespace flyball

@@ -3,15 +3,19 @@
 #include "replay/recorded_runs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/index.h"
 #include "base/text.h"
@@ -28,6 +32,9 @@ constexpr std::size_t kMostComputations = 20'000'000;
 constexpr double kMostSeconds = 1e6;
 constexpr double kMostJoules = 1e9;
 constexpr double kMostMegahertz = 1e6;
+// Times of one pipeline's operations at the same clocks, from one series to another. Those that Perseus's authors
+// recorded are within 2 %.
+constexpr double kMostApart = 1.2;
 
 // The whole text of a file that may be gzip.
 std::string text_of(const std::filesystem::path& path) {
@@ -226,6 +233,64 @@ class RunsReader {
   std::vector<Row> rows_;
 };
 
+// The means of an instruction's times by clock, over all points and all microbatches of a stage.
+std::map<Megahertz, double> times_by_clock(const RecordedRuns& runs, int stage, int instruction) {
+  std::map<Megahertz, std::pair<double, long>> sums;
+  for (const RecordedPoint& point : runs.points) {
+    for (int m = 0; m < runs.microbatches; ++m) {
+      const std::size_t i = runs.index(stage, instruction, m);
+      auto& [sum, count] = sums[point.clock[i]];
+      sum += point.taken[i].value();
+      ++count;
+    }
+  }
+  std::map<Megahertz, double> means;
+  for (const auto& [clock, one] : sums) means[clock] = one.first / static_cast<double>(one.second);
+  return means;
+}
+
+void expect_other_folder(const RecordedRuns& one, const RecordedRuns& other) {
+  std::error_code not_there;  // runs need not come from files
+  if (one.source != other.source && !std::filesystem::equivalent(one.source, other.source, not_there)) return;
+  throw InputError({other.source}, "these runs are named twice", "name each folder of runs once");
+}
+
+// Runs of another model may have the same stages, microbatches and instructions; at the same clocks their operations
+// take other times.
+void expect_same_pipeline(const RecordedRuns& first, const RecordedRuns& more) {
+  if (more.stages != first.stages || more.microbatches != first.microbatches ||
+      more.instructions != first.instructions) {
+    const auto shape = [](const RecordedRuns& one) {
+      return fmt::format("{} and {} with {}", counted(one.stages, "stage"),
+                         counted(one.microbatches, "microbatch", "es"), fmt::join(one.instructions, ", "));
+    };
+    throw InputError({more.source},
+                     fmt::format("these runs have {}, those of {} have {}", shape(more), first.source, shape(first)),
+                     "fit together only runs of one pipeline, with their instructions in the same order");
+  }
+  for (int stage = 0; stage < first.stages; ++stage) {
+    for (int k = 0; k < static_cast<int>(first.instructions.size()); ++k) {
+      const std::map<Megahertz, double> known = times_by_clock(first, stage, k);
+      double here = 0.0;
+      double there = 0.0;
+      double clocks = 0.0;
+      for (const auto& [clock, time] : times_by_clock(more, stage, k)) {
+        const auto found = known.find(clock);
+        if (found == known.end()) continue;
+        here += time;
+        there += found->second;
+        ++clocks;
+      }
+      if (std::max(here, there) <= kMostApart * std::min(here, there)) continue;
+      throw InputError({more.source},
+                       fmt::format("at the clocks that both have, a {} of stage {} takes {:.3g} s here and {:.3g} s in "
+                                   "{}",
+                                   first.instructions[at(k)], stage, here / clocks, there / clocks, first.source),
+                       "fit together only runs of one pipeline: of one model, split and sized in one way");
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::size_t> RecordedRuns::judged() const {
@@ -244,6 +309,27 @@ RecordedRuns read_runs(const std::filesystem::path& folder) {
                     folder.string()));
   }
   return RunsReader(folder).read();
+}
+
+RecordedRuns join_runs(std::vector<RecordedRuns> runs) {
+  for (std::size_t k = 1; k < runs.size(); ++k) {
+    for (std::size_t other = 0; other < k; ++other) expect_other_folder(runs[other], runs[k]);
+    expect_same_pipeline(runs[0], runs[k]);
+  }
+  RecordedRuns all = std::move(runs.at(0));
+  for (std::size_t k = 1; k < runs.size(); ++k) {
+    RecordedRuns& more = runs[k];
+    all.source += " and " + more.source;
+    all.top = std::max(all.top, more.top);
+    std::move(more.points.begin(), more.points.end(), std::back_inserter(all.points));
+  }
+  return all;
+}
+
+std::vector<RecordedRuns> read_each(const std::vector<std::string>& folders) {
+  std::vector<RecordedRuns> runs;
+  for (const std::string& folder : folders) runs.push_back(read_runs(folder));
+  return runs;
 }
 
 }  // namespace flyball

@@ -51,4 +51,13 @@ struct RecordedRuns {
 // twice, and points, stages or operations that one file has and another lacks. Cost: linear in the rows.
 [[nodiscard]] RecordedRuns read_runs(const std::filesystem::path& folder);
 
+// Reads the runs of each of these folders. Throws what read_runs() does.
+[[nodiscard]] std::vector<RecordedRuns> read_each(const std::vector<std::string>& folders);
+
+// Returns runs of one pipeline, at least one of them, as one: with the points of all, those of the first runs first.
+// Points keep their numbers. Throws InputError where stages, microbatches or instructions are not those of the first
+// runs, where operations at the same clocks take times that are more than a fifth apart, and where runs come from one
+// folder twice. Cost: linear in the operations.
+[[nodiscard]] RecordedRuns join_runs(std::vector<RecordedRuns> runs);
+
 }  // namespace flyball

@@ -12,6 +12,7 @@
 #include "report/cost_curve_picture.h"
 #include "report/frontier_picture.h"
 #include "report/html_tables.h"
+#include "report/in_flight_picture.h"
 #include "report/job_power_picture.h"
 #include "report/report.h"
 #include "report/timeline_picture.h"
@@ -103,6 +104,9 @@ std::vector<PictureFile> picture_files(const ReportInput& input) {
       {"frontier.svg", "time against energy, every planner", frontier_svg(input)},
       {"cost-curves.svg", "the measurements and what the planner sees", cost_curve_svg(input)},
   };
+  if (has_in_flight_picture(input)) {
+    files.push_back({"in-flight.svg", "the microbatches that the stages hold", in_flight_svg(input)});
+  }
   if (input.power) files.push_back({"power.svg", "the power of the job over an iteration", job_power_svg(input)});
   return files;
 }
@@ -114,6 +118,13 @@ std::string html_report(const ReportInput& input) {
       "<h2>Timeline</h2>\n<p>One row per stage; an operation is as bright as the power it draws. Point at one for "
       "its clock, time and energy.</p>\n";
   body += timeline_view(input);
+
+  if (has_in_flight_picture(input)) {
+    body +=
+        "<h2>Microbatches in flight</h2>\n<p>What every stage runs, and below it how many microbatches' activations it "
+        "holds meanwhile: from a forward's begin to the end of the backward, or of the weights' gradient.</p>\n";
+    body += scrolled("Microbatches in flight", in_flight_canvas(input, 760));
+  }
 
   if (input.power) {
     body +=

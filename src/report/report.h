@@ -79,7 +79,7 @@ struct ReportInput {
   std::vector<std::string> commands;     // the commands that made this report
 };
 
-// The next four functions return plain SVG files that need nothing else: they have their own styles and background.
+// The next five functions return plain SVG files that need nothing else: they have their own styles and background.
 // `width` is in pixels, at least 320.
 //
 // Draws the timelines before and after on one scale: a row per stage, operations coloured by mean power. A long
@@ -89,6 +89,9 @@ struct ReportInput {
 [[nodiscard]] std::string frontier_svg(const ReportInput& input, int width = 900);
 // Draws the power of the job over one iteration, before and after. `input.power` must be there.
 [[nodiscard]] std::string job_power_svg(const ReportInput& input, int width = 1000);
+// Draws what every stage runs, and how many microbatches' activations it holds meanwhile, before and after. The stages'
+// orders must be known (plan/stage_orders.h).
+[[nodiscard]] std::string in_flight_svg(const ReportInput& input, int width = 1000);
 // Draws the measured options per stage and instruction, the Pareto-optimal ones filled, and the curve that the planner
 // uses.
 [[nodiscard]] std::string cost_curve_svg(const ReportInput& input, int width = 1000);

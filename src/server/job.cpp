@@ -30,17 +30,21 @@ std::string place_text(const RankRequest& rank) {
   return fmt::format("dp_rank {}, pp_rank {}, tp_rank {}", rank.dp_rank, rank.pp_rank, rank.tp_rank);
 }
 
-// The tails are read by RankSchedule (wire/job_messages.h).
-std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const JobPlan::Run& run, JobKind kind) {
+// The tails are read by RankSchedule (wire/job_messages.h). A plan inside limits on power makes no promise, since ranks
+// that find a promise broken go to maximum clocks.
+std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const JobPlan::Run& run, JobKind kind,
+                                                  bool at_maximum) {
   const JobPlan::Schedule schedule = plan.schedule(run);
+  const Seconds promised_against = plan.is_limited() ? Seconds(0) : plan.max_clock_time();
   const auto texts = std::make_shared<Deployment::Texts>();
   for (const auto& computations : schedule.stages) {
     texts->tails.push_back(
         fmt::format(R"("stage":{},"point":{},"iteration_time_s":{},"iteration_energy_j":{},"straggler_power_w":{},)"
-                    R"("allowed_time_s":{},"report_steps":{},"order":{},"computations":{}}})",
+                    R"("allowed_time_s":{},"max_clock_time_s":{},"at_maximum":{},"report_steps":{},"order":{},)"
+                    R"("computations":{}}})",
                     texts->tails.size(), run.point, schedule.time.value(), schedule.energy.value(),
-                    schedule.straggler_power.value(), run.allowed.value(), plan.wants_steps(), plan.order(),
-                    computations_text(computations)));
+                    schedule.straggler_power.value(), run.allowed.value(), promised_against.value(), at_maximum,
+                    plan.wants_steps() && !at_maximum, plan.order(), computations_text(computations)));
     if (kind == JobKind::kZeus) texts->zeus_tails.push_back(zeus_tail(computations));
   }
   return texts;
@@ -60,6 +64,14 @@ void check_waiting(const InstructionMeasurement& one, std::size_t index) {
       400, fmt::format("measurements[{}].energy_j: {} J in {} s are {:.3g} W, out of range; a GPU that waits draws "
                        "from {} to {:.0f} W: give the energy and the time of the same waiting",
                        index, one.energy.value(), one.time.value(), power, kLeastWaitingWatts, kMostWaitingWatts));
+}
+
+void add_savings(RankSavings& to, const RankSavings& more) {
+  to.iterations += more.iterations;
+  to.energy += more.energy;
+  to.energy_at_maximum += more.energy_at_maximum;
+  to.time += more.time;
+  to.time_at_maximum += more.time_at_maximum;
 }
 
 std::pair<int, std::pair<int, int>> place_of(const RankRequest& rank) {
@@ -401,7 +413,8 @@ Deployment Job::deployment() const {
   for (const JobPlan::Run& run : wanted) {
     Made& shared = made[run];
     if (!shared.texts) {
-      shared = {texts_of(*plan_, run, stored_.kind), fmt::format("{} {}", run.point, run.allowed.value())};
+      shared = {texts_of(*plan_, run, stored_.kind, promise_.at_maximum() && !plan_->is_limited()),
+                fmt::format("{} {}", run.point, run.allowed.value())};
       for (const std::string& text : shared.texts->tails) fingerprint.add(text);
     }
     fingerprint.add(shared.mark);
@@ -441,6 +454,27 @@ std::shared_ptr<const std::string> Job::zeus_tail_for(const RankPlace& rank) con
   return {texts, &texts->zeus_tails[static_cast<std::size_t>(rank.pp_rank)]};
 }
 
+void Job::set_savings(int rank, const RankSavings& savings) {
+  Saved& saved = saved_[rank];
+  if (savings.iterations < saved.now.iterations) add_savings(saved.earlier, saved.now);
+  saved.now = savings;
+}
+
+JobSavings Job::savings() const {
+  JobSavings all;
+  RankSavings longest;
+  for (const auto& [rank, saved] : saved_) {
+    RankSavings whole = saved.earlier;
+    add_savings(whole, saved.now);
+    add_savings(all, whole);
+    if (whole.iterations > longest.iterations) longest = whole;
+  }
+  all.iterations = longest.iterations;
+  all.time = longest.time;
+  all.time_at_maximum = longest.time_at_maximum;
+  return all;
+}
+
 JobStatus Job::status(double now) const {
   JobStatus status;
   status.job = id();
@@ -460,11 +494,14 @@ JobStatus Job::status(double now) const {
   status.version = current_ ? current_->version : 0;
   status.frontier_version = current_ ? current_->frontier_version : 0;
   if (current_) status.plan_status = current_->plan->status();
-  std::vector<std::string> troubles = {left_out_, order_trouble(request(), stored_.order_seen), warnings_};
+  std::vector<std::string> troubles = {left_out_, order_trouble(request(), stored_.order_seen), promise_.trouble(),
+                                       warnings_};
   if (current_) troubles.push_back(budget_warning(limits(), now, current_->plan->least_peak()));
   std::erase(troubles, "");
   status.trouble = failure_.empty() ? fmt::format("{}", fmt::join(troubles, "; ")) : failure_;
   status.stragglers = straggler_states(now);
+  status.promise = promise_.known();
+  status.savings = savings();
   if (!current_) return status;
   status.power = current_->plan->power();
   const auto next = next_change(limits(), now, Seconds(0));

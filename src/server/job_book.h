@@ -118,6 +118,7 @@ class JobBook {
   // schedules in force and tells something new, the job is planned anew without that order, or without waiting for
   // steps (OrderSeen), and says so as its trouble, until its ranks have measured again.
   void take_order(const std::string& id, const OrderReport& report);
+  void take_promise(const std::string& id, const PromiseReport& report);
 
   // Answers with a schedule of a version above `after_version` as soon as there is one, or with 204 after `wait`
   // (within a tenth of a second).

@@ -121,6 +121,7 @@ class JobPlan {
 
   // Returns the limits on power for which this was planned; an empty one: none.
   [[nodiscard]] JobPowerLimits limits() const { return limits_ ? limits_->limits : JobPowerLimits{}; }
+  [[nodiscard]] bool is_limited() const { return limits_.has_value(); }
   [[nodiscard]] bool keeps_limits() const { return !limits_ || (limits_->kept && limits_->found); }
   // Returns the power of the whole job at the base point, late clock changes charged; none where executed steps have
   // adjusted the plan.
@@ -130,6 +131,8 @@ class JobPlan {
 
   // Returns the number of the order of schedule()'s computations (RankSchedule::order).
   [[nodiscard]] std::int64_t order() const { return order_; }
+  // Returns what an iteration at maximum clocks takes by the profile.
+  [[nodiscard]] Seconds max_clock_time() const { return max_clock_time_; }
 
   // Returns sentences on what is odd about the measurements or the request, and on an incomplete plan.
   [[nodiscard]] std::vector<std::string> warnings() const;

@@ -182,6 +182,12 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
          book.take_order(job.id(), read_message<OrderReport>(json_body(request)));
          answer_with_nothing(reply).send({});
        })});
+  router.add(
+      {"POST", "/v1/jobs/{job}/promises", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
+         const Job& job = allowed(request);
+         book.take_promise(job.id(), read_message<PromiseReport>(json_body(request)));
+         answer_with_nothing(reply).send({});
+       })});
   router.add({"GET", "/v1/jobs/{job}/events", StreamHandler([&book, allowed](const Request& request) {
                 const std::string id = allowed(request).id();
                 book.check_subscribe(id);

@@ -18,9 +18,6 @@ constexpr double kMostTime = 1e6;  // s
 constexpr double kMostDelay = 1e7;
 constexpr double kMostSwitching = 60.0;
 constexpr double kMostSamples = 1e12;
-constexpr double kLeastLimit = 1e-3;  // W, W/s
-constexpr double kMostLimit = 1e12;
-constexpr double kLatestTime = 1e11;  // s since 1970
 constexpr std::size_t kLongestId = 128;
 constexpr std::size_t kLongestName = 256;
 constexpr auto kLastRank = static_cast<double>(kMostRanks - 1);
@@ -82,49 +79,6 @@ struct Codec<ScheduledComputation> {
 Json to_json(const std::vector<ScheduledComputation>& computations) { return write_value(computations); }
 
 // --- Requests ----------------------------------------------------------------------------------------------------
-
-Record<JobLimits::Period> description_of(const JobLimits::Period* /*type*/) {
-  using R = JobLimits::Period;
-  return Record<R>::request("BudgetPeriod", "A part of a power budget.")
-      .field("from_unix_s", &R::from, "When the period begins, in seconds since 1970 (UTC).",
-             {.needed = true, .minimum = 0, .maximum = kLatestTime})
-      .field("until_unix_s", &R::until, "When the period ends, after it begins.",
-             {.needed = true, .minimum = 0, .maximum = kLatestTime})
-      .field("power_w", &R::power, "The most that all GPUs of the job may draw together meanwhile.",
-             {.needed = true, .minimum = kLeastLimit, .maximum = kMostLimit});
-}
-
-Record<JobLimits> description_of(const JobLimits* /*type*/) {
-  using R = JobLimits;
-  return Record<R>::request("JobLimits", "Limits on the power of all GPUs of a job together, as plans are emulated.")
-      .field("max_power_w", &R::max_power,
-             "The most that all GPUs of the job together (stages * data_parallel * tensor_parallel) may draw at any "
-             "moment. If it is missing, there is no such limit.",
-             {.left_out = true, .minimum = kLeastLimit, .maximum = kMostLimit})
-      .field("max_ramp_w_per_s", &R::max_ramp_w_per_s,
-             "The most by which the job's power, averaged over ramp_window_s, may change per second from one such "
-             "window to the next, in watts per second. If it is missing, there is no such limit.",
-             {.left_out = true, .minimum = kLeastLimit, .maximum = kMostLimit})
-      .field("ramp_window_s", &R::ramp_window, "Time over which power is averaged for max_ramp_w_per_s.",
-             {.left_out = true, .minimum = 1e-3, .maximum = 3600})
-      .field("budget", &R::budget,
-             "Limits on the power for periods of time, in their order, without overlap. max_power_w holds as well, and "
-             "alone between the periods.",
-             {.left_out = true, .most = kMostBudgetPeriods})
-      .check([](const JsonObject& object, R& limits) {
-        for (std::size_t i = 0; i < limits.budget.size(); ++i) {
-          const R::Period& one = limits.budget[i];
-          if (!(one.until > one.from)) {
-            object.refuse(fmt::format("budget[{}].until_unix_s", i), "is no later than from_unix_s",
-                          "exchange the two times");
-          }
-          if (i > 0 && one.from < limits.budget[i - 1].until) {
-            object.refuse(fmt::format("budget[{}].from_unix_s", i), "lies before the end of the period before",
-                          "sort the periods by time, and let no two of them overlap");
-          }
-        }
-      });
-}
 
 Record<JobRequest> description_of(const JobRequest* /*type*/) {
   using R = JobRequest;
@@ -331,6 +285,34 @@ Record<OrderReport> description_of(const OrderReport* /*type*/) {
              {.longest = 64, .marks = "._", .most = kMostStepTimes});
 }
 
+Record<PromiseReport> description_of(const PromiseReport* /*type*/) {
+  using R = PromiseReport;
+  return Record<R>::request("PromiseReport")
+      .field("rank", &R::rank, "Number of the rank that ran the iterations.",
+             {.needed = true, .minimum = 0, .maximum = kLastRank})
+      .field("version", &R::version, "Version of the schedule that the rank had.", {.needed = true, .minimum = 1})
+      .field("iterations", &R::iterations, "Number of iterations that the rank has run by that schedule.",
+             {.needed = true, .minimum = 1})
+      .field("time_s", &R::time, "What the latest of them took, a mean.",
+             {.needed = true, .minimum = 0, .maximum = 1e6})
+      .field("at_maximum_s", &R::at_maximum, "What an iteration takes at maximum clocks. 0: unknown.",
+             {.minimum = 0, .maximum = 1e6})
+      .field("slower", &R::slower,
+             "Whether the iterations are longer than promised, and the rank therefore runs at maximum clocks now.")
+      .field("compared_iterations", &R::savings, &RankSavings::iterations,
+             "Number of iterations by plan whose time and energy have been compared with maximum clocks, since the "
+             "rank's session began.",
+             {.minimum = 0})
+      .field("compared_energy_j", &R::savings, &RankSavings::energy, "What they have taken of the rank's GPU.",
+             {.minimum = 0, .maximum = 1e15})
+      .field("compared_energy_at_maximum_j", &R::savings, &RankSavings::energy_at_maximum,
+             "What as many iterations at maximum clocks take.", {.minimum = 0, .maximum = 1e15})
+      .field("compared_time_s", &R::savings, &RankSavings::time, "How long they have taken.",
+             {.minimum = 0, .maximum = 1e15})
+      .field("compared_time_at_maximum_s", &R::savings, &RankSavings::time_at_maximum,
+             "How long as many iterations at maximum clocks take.", {.minimum = 0, .maximum = 1e15});
+}
+
 // --- Answers -----------------------------------------------------------------------------------------------------
 
 Record<JobRegistered> description_of(const JobRegistered* /*type*/) {
@@ -385,38 +367,6 @@ Record<StragglerState> description_of(const StragglerState* /*type*/) {
       .field("announced", &R::announced, "Notices that are not yet in force.");
 }
 
-Record<JobPowerStatus> description_of(const JobPowerStatus* /*type*/) {
-  using R = JobPowerStatus;
-  return Record<R>::answer("JobPowerStatus", kServerAnswer,
-                           "The power of all GPUs of the job together while no straggler is waited for, as the plan in "
-                           "force is emulated.")
-      .field("max_power_w", &R::max_power,
-             "The limit on the peak for which the job was planned: of max_power_w and the budget's present period the "
-             "lower one. Null: none.")
-      .field("max_ramp_w_per_s", &R::max_ramp_w_per_s, "The limit on the ramp, in watts per second. Null: none.")
-      .field("ramp_window_s", &R::ramp_window, "Time over which power is averaged for the ramp.")
-      .field("kept", &R::kept, "Whether the plan keeps to these limits. If not, it is that of the lowest peak found.")
-      .field("mean_w", &R::mean, "Mean power of an iteration, the longest delay of clock changes charged.")
-      .field("peak_w", &R::peak, "Highest power of an iteration.")
-      .field("greatest_step_w", &R::greatest_step, "Greatest change of power from one moment to the next.")
-      .field("ramp_w_per_s", &R::ramp_w_per_s,
-             "Greatest change per second of the power averaged over ramp_window_s, in watts per second.")
-      .field(
-          "swing_w", &R::swing,
-          "Strongest oscillation between 0.1 and 20 Hz, from peak to peak. Null: the iteration has too many operations "
-          "to tell.")
-      .field("swing_hz", &R::swing_hz, "Frequency of that oscillation, in Hz.")
-      .field("max_clock_peak_w", &R::max_clock_peak, "Highest power with all computations at their highest clock.")
-      .field("least_time_s", &R::least_time,
-             "No plan in the same order of operations that keeps to max_power_w has shorter iterations. Null: unknown.")
-      .field("least_peak_w", &R::least_peak,
-             "If the limits are not kept: the lowest peak of all plans that were looked at.")
-      .field("least_ramp_w_per_s", &R::least_ramp_w_per_s,
-             "If the limits are not kept: the lowest ramp of all plans that were looked at, in watts per second.")
-      .field("limit_changes_after_s", &R::limit_changes_after,
-             "Time until the server plans for another part of the budget. Null: it will not.");
-}
-
 Record<JobStatus> description_of(const JobStatus* /*type*/) {
   using R = JobStatus;
   return Record<R>::answer("JobStatus", kServerAnswer)
@@ -446,10 +396,29 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
       .field("trouble", &R::trouble,
              "What is wrong, in words: why planning failed, which ranks were left out, which stages stay at their "
              "highest clock, that no rank has finished measuring, that the ranks run another order than planned, that "
-             "no plan keeps to the limits on power, or what is unusual; empty when all is well.")
+             "iterations take longer than promised, that no plan keeps to the limits on power, or what is unusual; "
+             "empty when all is well.")
       .field("power", &R::power,
              "The power of the job's plan, and the limits on it. Null: there is no plan, or executed steps adjust it.")
-      .field("stragglers", &R::stragglers, "The job's stragglers, in force or announced.");
+      .field("stragglers", &R::stragglers, "The job's stragglers, in force or announced.")
+      .field("promise", &R::promise, &JobPromise::verdict,
+             "Whether iterations take what the plan promises. unknown: nobody has compared them yet; slower: they took "
+             "longer, and the ranks run at maximum clocks.")
+      .field("promised_iteration_s", &R::promise, &JobPromise::promised,
+             "What an iteration may take by the plan, by what it takes at maximum clocks. 0: not measured.")
+      .field("measured_iteration_s", &R::promise, &JobPromise::measured,
+             "What an iteration by the plan takes, as a rank has measured it. 0: not measured.")
+      .field("max_clock_iteration_s", &R::promise, &JobPromise::at_maximum,
+             "What an iteration at maximum clocks takes, as a rank has measured it. 0: not measured.")
+      .field("compared_iterations", &R::savings, &JobSavings::iterations,
+             "Number of iterations by plan whose time and energy have been compared with those at maximum clocks.")
+      .field("compared_energy_j", &R::savings, &JobSavings::energy,
+             "What the job's GPUs have taken for these iterations, by their own counters.")
+      .field("compared_energy_at_maximum_j", &R::savings, &JobSavings::energy_at_maximum,
+             "What as many iterations at maximum clocks take, likewise. The difference has been saved.")
+      .field("compared_time_s", &R::savings, &JobSavings::time, "How long these iterations have taken.")
+      .field("compared_time_at_maximum_s", &R::savings, &JobSavings::time_at_maximum,
+             "How long as many iterations at maximum clocks take.");
 }
 
 Record<PlanningProgress> description_of(const PlanningProgress* /*type*/) {
@@ -474,8 +443,8 @@ Record<JobTrouble> description_of(const JobTrouble* /*type*/) {
   using R = JobTrouble;
   return Record<R>::answer(
              "JobTrouble", kEvent,
-             "Event `trouble`: the job's patience has ended, its ranks run another order than planned, or no plan "
-             "keeps to its limits on power.")
+             "Event `trouble`: the job's patience has ended, its ranks run another order than planned, its iterations "
+             "take longer than promised, or no plan keeps to its limits on power.")
       .field("job", &R::job, "The job's id.", {.needed = true})
       .field("trouble", &R::trouble,
              "What the job has waited for in vain, what its ranks run, or what cannot be kept, "
@@ -571,6 +540,10 @@ Record<RankSchedule> description_of(const RankSchedule* /*type*/) {
              "Power of one pipeline with one GPU per stage while it waits, after its iteration, for a straggler.")
       .field("allowed_time_s", &R::allowed_time,
              "Time that an iteration may take: that of the straggler, if there is one.", {.needed = true})
+      .field("max_clock_time_s", &R::max_clock_time,
+             "Iteration time at maximum clocks, by the profile. 0: nothing is promised.")
+      .field("at_maximum", &R::at_maximum,
+             "Whether the rank is to run at default clocks for now, and to report what its iterations take.")
       .field("report_steps", &R::report_steps,
              "Whether ranks are to report the iterations that they run by this schedule.")
       .field("order", &R::order,

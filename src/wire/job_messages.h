@@ -167,6 +167,50 @@ struct OrderReport {
   std::vector<std::string> instructions;  // its computations in their order: "forward", "backward.1", ...
 };
 
+// What a rank's GPU has taken by plan since its session began, by its own counter, and what the same iterations would
+// have taken at maximum clocks, by iterations of that kind in the same training.
+struct RankSavings {
+  std::int64_t iterations = 0;  // by plan, that were compared
+  Joules energy;
+  Joules energy_at_maximum;
+  Seconds time;
+  Seconds time_at_maximum;
+};
+
+// POST /v1/jobs/{job}/promises: what the iterations of a schedule take, as a rank sees it. Sent after 10, 20, 40, ...
+// iterations, and at once where the rank has given its schedule's clocks up.
+struct PromiseReport {
+  int rank = 0;
+  std::int64_t version = 0;     // of the schedule
+  std::int64_t iterations = 0;  // that have run by it
+  Seconds time;                 // of the latest, a mean
+  Seconds at_maximum;           // what an iteration at maximum clocks takes; 0: unknown
+  bool slower = false;          // longer than promised: the rank runs at maximum clocks now
+  RankSavings savings;          // up to now
+};
+
+// Whether iterations take what is promised.
+enum class PromiseVerdict {
+  kUnknown,  // nobody has compared them yet
+  kKept,
+  kSlower,  // the plan was given up, since iterations took longer
+};
+template <>
+inline constexpr auto kNamesOf<PromiseVerdict> = name_list("unknown", "kept", "slower");
+template <>
+inline constexpr auto kUnknownName<PromiseVerdict> = PromiseVerdict::kUnknown;
+
+struct JobPromise {
+  PromiseVerdict verdict = PromiseVerdict::kUnknown;
+  // Times of an iteration; 0: not measured yet.
+  Seconds promised;    // what the plan may take, by what maximum clocks take
+  Seconds measured;    // what it takes
+  Seconds at_maximum;  // what maximum clocks take
+};
+
+// The savings of all ranks. Energies are sums over them; iterations and times are those of the rank that has most.
+using JobSavings = RankSavings;
+
 enum class JobState {
   kRegistering,  // ranks are missing
   kProfiling,    // ranks have not finished measuring
@@ -257,6 +301,8 @@ struct JobStatus {
   std::string trouble;  // why planning failed, that ranks were left out, or what is odd; empty when all is well
   std::optional<JobPowerStatus> power;  // none where there is no plan, or one that executed steps adjust
   std::vector<StragglerState> stragglers;
+  JobPromise promise;
+  JobSavings savings;
 };
 
 // What GET /v1/jobs/{job}/events tells, besides a JobStatus (event "state") and a StragglerNotice ("straggler").
@@ -336,12 +382,15 @@ struct RankSchedule {
   std::string job;
   int rank = 0;
   int stage = 0;
-  std::int64_t version = 0;   // grows with every new schedule of the job
-  std::size_t point = 0;      // of the frontier
-  Seconds iteration_time;     // that the plan takes
-  Joules iteration_energy;    // of one pipeline without waiting for others
-  Watts straggler_power;      // of one pipeline that waits for others after its iteration
-  Seconds allowed_time;       // that it may take: the straggler's, where there is one
+  std::int64_t version = 0;  // grows with every new schedule of the job
+  std::size_t point = 0;     // of the frontier
+  Seconds iteration_time;    // that the plan takes
+  Joules iteration_energy;   // of one pipeline without waiting for others
+  Watts straggler_power;     // of one pipeline that waits for others after its iteration
+  Seconds allowed_time;      // that it may take: the straggler's, where there is one
+  // What an iteration at maximum clocks takes by the profile. allowed_time over it is what the schedule promises.
+  Seconds max_clock_time;
+  bool at_maximum = false;    // default clocks for now, whatever the computations say; see PromiseReport
   bool report_steps = false;  // the server adjusts the plan by what the ranks then run; see StepReport
   // Of the order of the computations: 0 for the schedule's own, as registered, else a number that all ranks have for
   // this order in every version. Ranks run another order than the schedule's only while all of them hold it.
@@ -362,6 +411,7 @@ struct RankSchedule {
 [[nodiscard]] Record<MeasurementsTaken> description_of(const MeasurementsTaken*);
 [[nodiscard]] Record<StepReport> description_of(const StepReport*);
 [[nodiscard]] Record<OrderReport> description_of(const OrderReport*);
+[[nodiscard]] Record<PromiseReport> description_of(const PromiseReport*);
 [[nodiscard]] Record<StragglerNotice> description_of(const StragglerNotice*);
 [[nodiscard]] Record<StragglerTaken> description_of(const StragglerTaken*);
 [[nodiscard]] Record<StragglerState::Announced> description_of(const StragglerState::Announced*);

@@ -57,8 +57,8 @@ const std::vector<const RecordDescription*>& messages_of(Interface interface) {
       descriptions<JobRequest, JobLimits, JobLimits::Period, JobRegistered, JobList, JobListing, JobStatus,
                    JobPowerStatus, StragglerState, StragglerState::Announced, RankRequest, RankRegistered,
                    MeasurementReport, InstructionMeasurement, MeasurementsTaken, RankSchedule, FrontierReport,
-                   FrontierPointReport, StepReport, OrderReport, StragglerNotice, StragglerTaken, PlanningProgress,
-                   SchedulesReplaced, JobTrouble, JobDeleted>();
+                   FrontierPointReport, StepReport, OrderReport, PromiseReport, StragglerNotice, StragglerTaken,
+                   PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted>();
   static const auto kAgent =
       descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, ClockBounds, SettingsChange,
                    GpuSettings, GpuClocks, PowerLimits, AccountSessionRequest, AccountSessionInfo, AccountSessionList,

@@ -132,6 +132,20 @@ TEST(PlanApi, ErrorsSayWhereAndHowToMend) {
   request = small_request();
   request.memory_limit = {4, 2, 2, 1};
   EXPECT_THAT(error_of(request), HasSubstr("memory limit of stage 1 is 2, but 1f1b holds 3"));
+  request = small_request();
+  request.split_backward = 1.5;
+  EXPECT_THAT(error_of(request), HasSubstr("must be between 0 and 1"));
+}
+
+// The profile has whole backwards: without a share for the weight gradients there is no ZB-H1.
+TEST(PlanApi, BackwardsMayBeSplit) {
+  PlanRequest request = small_request();
+  request.schedule = "zb-h1";
+  EXPECT_THAT(error_of(request), HasSubstr("no 'backward_input'"));
+  request.split_backward = 0.5;
+  request.planner = "joint";
+  // Forwards, and both parts of backwards, of six microbatches.
+  EXPECT_EQ(plan_pipeline(request).clocks(0).front().size(), 18u);
 }
 
 TEST(PlanApi, RefusesPowersNoiseAndTimesOutOfRange) {

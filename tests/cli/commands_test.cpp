@@ -139,6 +139,37 @@ TEST(EmulateAgainst, PartsAddUpToTheMeasuredTime) {
               HasSubstr("predicted by what was fitted to examples/runs/two-stage"));
 }
 
+constexpr const char* kMoreRuns = "examples/runs/two-stage-by-stage";
+
+// Of 8 points the first warms up. Only the one half of the 12 points has one at maximum clocks; the other one predicts
+// its time worse than if it is told of the maximum clocks of other runs.
+TEST(EmulateAgainst, IsAlsoFittedToOtherRuns) {
+  const auto worst = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"emulate", "--against", kRuns, "--format", "json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Ran ran = run_flyball(arguments);
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    EXPECT_EQ(ran.json().at("points").size(), 12u);
+    return ran.json().at("judged").at("worst_time_off_pct").get<double>();
+  };
+  EXPECT_LT(worst({"--also-fitted-to", kMoreRuns}), worst({}));
+  const Ran ran = run_flyball({"emulate", "--against", kRuns, "--also-fitted-to", kMoreRuns});
+  EXPECT_THAT(ran.out, HasSubstr("that it is not in, and to examples/runs/two-stage-by-stage"));
+  EXPECT_THAT(run_flyball({"emulate", "--against", kRuns, "--fitted-to", kRuns, "--fitted-to", kMoreRuns}).out,
+              HasSubstr("fitted to examples/runs/two-stage and examples/runs/two-stage-by-stage"));
+}
+
+TEST(ProfileFit, TakesRunsOfOnePipelineTogether) {
+  const Ran fit = run_flyball({"profile", "fit", kRuns, kMoreRuns, "--format", "json"});
+  ASSERT_EQ(fit.status, 0) << fit.err;
+  EXPECT_EQ(fit.json().at("points").size(), 12u + 7u);
+  EXPECT_EQ(fit.json().at("runs"), "examples/runs/two-stage and examples/runs/two-stage-by-stage");
+  const Ran twice = run_flyball({"profile", "fit", kRuns, "examples/runs/./two-stage"});
+  EXPECT_EQ(twice.status, 3);
+  EXPECT_THAT(twice.err, HasSubstr("examples/runs/./two-stage: these runs are named twice"));
+  EXPECT_THAT(run_flyball({"emulate", "--against", kRuns, "--also-fitted-to", kRuns}).err, HasSubstr("named twice"));
+}
+
 TEST(ProfileFit, MakesAProfileAndAPipelineToPlanWith) {
   const TempFolder folder;
   const Ran fit = run_flyball({"profile", "fit", kRuns, "--out", folder / "fitted"});

@@ -84,11 +84,16 @@ INSTANTIATE_TEST_SUITE_P(
         WrongUsage{{"emulate", "--against", "examples/runs/two-stage", "--schedule", "interleaved-1f1b"},
                    "recorded runs have no chunks"},
         WrongUsage{{"emulate", "PROFILE", "--microbatches", "4", "--fitted-to", "x"}, "add --against RUNS"},
+        WrongUsage{{"emulate", "PROFILE", "--microbatches", "4", "--also-fitted-to", "x"}, "add --against RUNS"},
+        WrongUsage{{"emulate", "--against", "x", "--fitted-to", "y", "--also-fitted-to", "z"}, "--fitted-to"},
         WrongUsage{{"profile", "fit"}, "RUNS is required"},
         WrongUsage{{"partition", "examples/layers/gpt3-1.3b-a100.csv"}, "--stages is required"},
         WrongUsage{{"partition", "examples/layers/gpt3-1.3b-a100.csv", "--stages", "99"}, "layers"},
         WrongUsage{{"profile", "synth", "--gpu", "abacus"}, "known are"},
         WrongUsage{{"profile", "synth", "--layers", "--stages", "4"}, "drop --stages"},
+        WrongUsage{{"profile", "synth", "--layers", "--power-limit", "300"}, "--power-limit"},
+        WrongUsage{{"profile", "synth", "--power-limit", "0"}, "--power-limit"},
+        WrongUsage{{"profile", "synth", "--gpu", "a40", "--power-limit", "100"}, "a40 draws 122 W while it computes"},
         WrongUsage{{"profile", "synth", "--out", ""}, "--out"}));
 
 struct BadInput {

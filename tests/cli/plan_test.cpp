@@ -214,6 +214,35 @@ TEST(PlanJson, WaitingIsPaidAtTheClockThatIsKept) {
   EXPECT_NEAR(ran.json().at("selected").at("energy").get<double>(), 450 + 0.5 * 80, 1e-9);
 }
 
+// A forward of 1 s and a backward of 2 s on each of two stages. Stage 0 waits for 3 s before its backward, stage 1 for
+// 1 s before its forward and for 2 s after its backward. At maximum clocks all waits are at 100 W, whenever clocks are
+// asked for.
+TEST(PlanJson, WaitingIsAtTheNextClockIfTheEngineAsksForIt) {
+  std::string profile = "stage,instruction,frequency,time,energy\n";
+  for (const std::string stage : {"0", "1"}) {
+    profile += stage + ",forward,300,1.0,400\n" + stage + ",forward,200,1.5,420\n" + stage + ",backward,300,2.0,800\n" +
+               stage + ",backward,200,2.5,600\n" + stage + ",waiting,300,1,100\n" + stage + ",waiting,200,1,80\n";
+  }
+  const auto run = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> options{"plan",     "-",    "--microbatches", "1", "--unit-time", "0.1s",
+                                     "--format", "json", "--target-time",  "7", "--planner",   "perseus"};
+    options.insert(options.end(), more.begin(), more.end());
+    return run_flyball(options, profile).json();
+  };
+  const json ahead = run({});
+  EXPECT_EQ(run({"--clocks-asked", "when-free"}).at("frontier"), ahead.at("frontier"));
+  const json late = run({"--clocks-asked", "at-begin"});
+  // 400 + 800 J on each stage, and 3 + 3 s of waiting.
+  EXPECT_NEAR(ahead.at("baseline").at("energy").get<double>(), 2400 + 600, 1e-6);
+  EXPECT_NEAR(late.at("baseline").at("energy").get<double>(), 2400 + 600, 1e-6);
+  // Forwards at 300 MHz and backwards at 200 end after 7 s and take 400 + 600 J each. Stage 0 waits for 3.5 s before
+  // its backward: at 80 W if its clock has been asked for, else at 100 W. Stage 1 waits for 1 s before its forward, at
+  // 100 W or at the last backward's 80 W, and for 2.5 s at 80 W after it.
+  EXPECT_NEAR(ahead.at("selected").at("energy").get<double>(), 2000 + 3.5 * 80 + 1 * 100 + 2.5 * 80, 1e-6);
+  EXPECT_NEAR(late.at("selected").at("energy").get<double>(), 2000 + 3.5 * 100 + 1 * 80 + 2.5 * 80, 1e-6);
+  EXPECT_EQ(plan({"--clocks-asked", "never"}).status, 2);
+}
+
 // One clock for all is no curve: what an iteration takes may rise and fall again. With a backward of 1 s and 100 J,
 //   300 MHz  1.0 + 1 s  400 + 100 J
 //   200 MHz  1.5 + 1 s  350 + 100 J
@@ -365,6 +394,32 @@ TEST(PlanJson, TheOrderIsFreeWhereMemoryIsKnown) {
   EXPECT_NEAR(hint.at("saving_pct").get<double>(), one_more.at("selected").at("saving_pct").get<double>(), 0.5);
   EXPECT_FALSE(fixed.contains("one_more_in_flight"));
   EXPECT_THAT(plan({}).out, HasSubstr("--memory-limit 5,4,3,1"));
+}
+
+// The shipped profile has whole backwards: ZB-H1 takes half of each for the weight gradients, and says so. What it is
+// compared with is 1F1B as it is planned without.
+TEST(PlanJson, WeightGradientsHaveAPlaceOfTheirOwn) {
+  const Ran ran = plan({"--schedule", "zb-h1", "--planner", "joint", "--memory-limit", "4", "--format", "json"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("0.5 of their time and energy is taken for the weight gradients"));
+  const json split = json::parse(ran.out);
+  EXPECT_EQ(plan_json({"--schedule", "zb-h1", "--split-backward", "0.5", "--planner", "joint", "--memory-limit", "4"})
+                .at("frontier"),
+            split.at("frontier"));
+  EXPECT_EQ(split.at("schedule_in_flight"), (json{4, 4, 4, 4}));
+  for (const json& held : split.at("in_flight")) EXPECT_LE(held, 4);
+  const json whole = plan_json({"--planner", "perseus"});
+  const json& against = split.at("against_whole");
+  EXPECT_EQ(against.at("whole_time"), whole.at("baseline").at("time"));
+  EXPECT_EQ(against.at("whole_energy"), whole.at("baseline").at("energy"));
+  EXPECT_LE(against.at("time"), against.at("whole_time"));
+  const double clocks = against.at("whole_saving_pct");
+  EXPECT_GE(clocks, whole.at("selected").at("saving_pct").get<double>());
+  EXPECT_GT(against.at("saving_pct").get<double>(), clocks + 1.0);
+  EXPECT_FALSE(whole.contains("against_whole"));
+  EXPECT_EQ(plan({"--split-backward", "1"}).status, 2);
+  EXPECT_EQ(plan({"--schedule", "gpipe", "--split-backward", "0.5"}).status, 2);
+  EXPECT_THAT(plan({"--split-backward", "0.4"}).out, HasSubstr("1f1b with whole backwards takes"));
 }
 
 // What holds whatever the plan: the peak is below the limit, the mean is the energy over the time, of all 16 GPUs, and

@@ -204,6 +204,13 @@ class JobServer {
     return changed_.wait_for(lock, kPatience, [&] { return condition(*this); });
   }
 
+  // Looks at what has been heard, without waiting.
+  template <class Look>
+  bool look(Look look) {
+    const std::scoped_lock lock(mutex_);
+    return look(*this);
+  }
+
   // Those of the reports from that one on. For conditions, and after wait_for.
   [[nodiscard]] std::size_t measurements_from(std::size_t first) const {
     std::size_t count = 0;
@@ -216,6 +223,7 @@ class JobServer {
   std::vector<StragglerNotice> stragglers;
   std::vector<StepReport> steps;
   std::vector<OrderReport> orders;
+  std::vector<PromiseReport> promises;
   bool registered = false;
   bool profiled = false;
   bool refuse_next = false;
@@ -274,6 +282,14 @@ class JobServer {
     router.add({"POST", "/v1/jobs/job/steps", Handler([this](const Request& request) {
                   const std::scoped_lock lock(mutex_);
                   steps.push_back(read_message<StepReport>(parse_json("test", request.body)));
+                  changed_.notify_all();
+                  Response nothing;
+                  nothing.status = 204;
+                  return nothing;
+                })});
+    router.add({"POST", "/v1/jobs/job/promises", Handler([this](const Request& request) {
+                  const std::scoped_lock lock(mutex_);
+                  promises.push_back(read_message<PromiseReport>(parse_json("test", request.body)));
                   changed_.notify_all();
                   Response nothing;
                   nothing.status = 204;

@@ -210,6 +210,25 @@ TEST(Loop, AnEngineThatIgnoresThePlannedOrderIsToldAndNotLeftSlow) {
       4);
 }
 
+// The driver begins to answer long before its boards obey, after the sweep has measured when they do: clocks come at
+// the wrong computations, and iterations take longer than promised. The ranks go to default clocks by themselves, all
+// run at maximum clocks, and the plan is tried again.
+TEST(Loop, APlanThatIsNotKeptIsGivenUpAndTriedAgain) {
+  Node node;
+  node.start_trainer({"--windows", "1000", "--steps", "4", "--switch-latency", "1e-6"});
+  ASSERT_TRUE(train_until(node, "planned", 1)) << node.trainer.output();
+  for (const char* gpu : {"0", "1"}) (void)node.flyball({"sim", "fault", "--gpu", gpu, "early-answer=0.1"});
+  const auto said = [](const testing::Child& child, const char* words) {
+    return wait_until([&] { return child.output().find(words) != std::string::npos; }, kLong);
+  };
+  ASSERT_TRUE(said(node.trainer, "longer than promised")) << node.trainer.output();
+  ASSERT_TRUE(said(node.server, "the ranks run at maximum clocks, and try the plan again")) << node.server.output();
+  EXPECT_TRUE(wait_until([&] { return node.all_at_default(); }, kLong));
+  EXPECT_TRUE(wait_until([&] { return !node.all_at_default(); }, kLong)) << node.trainer.output();
+  EXPECT_EQ(node.trainer.end(SIGTERM), 1);
+  EXPECT_TRUE(node.all_at_default());
+}
+
 // Whenever a rank is killed, the job ends and every clock is back.
 TEST(Loop, KilledRank) {
   std::mt19937 random(5);

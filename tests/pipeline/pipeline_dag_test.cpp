@@ -145,6 +145,71 @@ TEST(BuildDag, SaysWhatTheProfileLacks) {
   expect_input_error([&] { build(spec); }, 0, 0, "3 stages but the profile only 2");
 }
 
+const OperationType& type_named(const ComputationDag& dag, const std::string& instruction) {
+  return *std::find_if(dag.types().begin(), dag.types().end(),
+                       [&](const OperationType& type) { return type.instruction == instruction; });
+}
+
+// A backward of 2 s and 500 J at 1,410 MHz, of 2.5 s and 400 J at 1,005 MHz; two fifths of it are the weight gradient.
+TEST(BuildDag, SplitsWholeBackwardsByAShare) {
+  const Profile profile = profile_of_rows("0,forward,1410,1,300\n0,backward,1410,2,500\n0,backward,1005,2.5,400\n");
+  PipelineSpec spec = spec_of(ScheduleKind::kZbH1, 2);
+  spec.split_backward = 0.4;
+  const ComputationDag dag = build_dag(spec, profile);
+  EXPECT_TRUE(splits_backward(spec));
+  const auto& input = type_named(dag, "backward_input").options;
+  const auto& weight = type_named(dag, "backward_weight").options;
+  ASSERT_EQ(weight.size(), 2u);
+  EXPECT_EQ(weight[1].frequency, Megahertz(1005));
+  EXPECT_NEAR(weight[0].time.value(), 0.8, 1e-12);
+  EXPECT_NEAR(weight[0].energy.value(), 200.0, 1e-9);
+  EXPECT_NEAR(weight[1].time.value(), 1.0, 1e-12);
+  EXPECT_NEAR(weight[1].energy.value(), 160.0, 1e-9);
+  EXPECT_NEAR(input[1].time.value(), 1.5, 1e-12);
+  EXPECT_NEAR(input[1].energy.value(), 240.0, 1e-9);
+}
+
+TEST(BuildDag, MeasuredPartsCountBeforeAShare) {
+  const Profile profile = uniform_profile(2, {{"forward", 1}, {"backward_input", 1}, {"backward_weight", 2}});
+  PipelineSpec spec = spec_of(ScheduleKind::kZbH1, 4);
+  const Seconds measured = type_named(build_dag(spec, profile), "backward_weight").options[0].time;
+  spec.split_backward = 0.5;
+  EXPECT_EQ(type_named(build_dag(spec, profile), "backward_weight").options[0].time, measured);
+}
+
+// 1F1B runs both parts one after the other; of two stages the first begins with F0 F1.
+TEST(BuildDag, OneForwardOneBackwardMayBeSplit) {
+  PipelineSpec spec = spec_of(ScheduleKind::k1f1b, 3);
+  EXPECT_FALSE(splits_backward(spec));
+  spec.split_backward = 0.5;
+  EXPECT_TRUE(splits_backward(spec));
+  const ComputationDag dag = build_dag(spec, uniform_profile(2, {{"forward", 1}, {"backward", 2}}));
+  const auto order = dag.stage_order(0);
+  ASSERT_EQ(order.size(), 9u);
+  EXPECT_EQ(dag.type_of(order[2]).instruction, "backward_input");
+  EXPECT_EQ(dag.type_of(order[3]).instruction, "backward_weight");
+  EXPECT_FALSE(splits_backward(with_whole_backwards(spec)));
+  const Profile profile = uniform_profile(2, {{"forward", 1}, {"backward", 2}});
+  spec.split_backward = 1.0;
+  expect_usage_error([&] { static_cast<void>(build_dag(spec, profile)); }, "must be between 0 and 1");
+  spec = spec_of(ScheduleKind::kGpipe, 3);
+  spec.split_backward = 0.5;
+  expect_usage_error([&] { static_cast<void>(build_dag(spec, profile)); }, "for schedules 1f1b and zb-h1, not gpipe");
+}
+
+// At 1,410 MHz both parts were measured: 1 s and 0.5 s, 200 J and 120 J. At 1,200 and 1,005 MHz only one was.
+TEST(BuildDag, AWholeBackwardIsTheSumOfItsParts) {
+  const Profile profile = profile_of_rows(
+      "0,forward,1410,1,300\n0,backward_input,1410,1,200\n0,backward_input,1200,1.2,190\n"
+      "0,backward_weight,1410,0.5,120\n0,backward_weight,1005,0.7,80\n");
+  const ComputationDag dag = build_dag(spec_of(ScheduleKind::k1f1b, 2), profile);
+  const auto& options = type_named(dag, "backward").options;
+  ASSERT_EQ(options.size(), 1u);
+  EXPECT_EQ(options[0].frequency, Megahertz(1410));
+  EXPECT_NEAR(options[0].time.value(), 1.5, 1e-12);
+  EXPECT_NEAR(options[0].energy.value(), 320.0, 1e-9);
+}
+
 TEST(BuildDag, FewerStagesThanProfiledAreTheFirstOnes) {
   PipelineSpec spec = spec_of(ScheduleKind::k1f1b, 4);
   spec.stages = 1;

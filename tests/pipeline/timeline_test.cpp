@@ -215,13 +215,15 @@ TEST(Energy, WaitingTakesMoreAtAHigherClock) {
 // As above, with a change that takes hold while its stage waits: stage 0 asks at F1, at 1 ms, for a clock at which
 // waiting takes nothing more; with 1.5 ms of latency it holds from 2.5 ms on, and of the wait from 2 to 4 ms 0.5 ms are
 // at 10 W. B0 asks for the old clock again, the wait from 9 to 10 ms is at it. Stage 1 waits for 3 ms at 10 W. 5 + 10 +
-// 30 mJ.
+// 30 mJ. An engine that asks as soon as the stage is free waits at the next clock: stage 0 for 2 ms and for 1 ms at
+// 10 W, stage 1 for 3 ms as before, 20 + 10 + 30 mJ.
 TEST(Energy, WaitingIsAtTheClockThatHoldsByThen) {
   const Profile profile = profile_of_rows(
       "0,forward,300,0.001,1\n0,forward,200,0.001,1\n0,backward,300,0.002,2\n0,backward,200,0.002,2\n"
       "1,forward,300,0.001,1\n1,forward,200,0.001,1\n1,backward,300,0.002,2\n1,backward,200,0.002,2\n"
       "0,waiting,300,1,85\n0,waiting,200,1,75\n1,waiting,300,1,85\n1,waiting,200,1,75\n");
-  const ComputationDag dag = scheduled_dag(ScheduleKind::k1f1b, profile, 3);
+  ComputationDag dag = scheduled_dag(ScheduleKind::k1f1b, profile, 3);
+  dag.set_clocks_asked(ClocksAsked::kAtBegin);
   const std::vector<Watts> blocking(2, Watts(75));
   ClockPlan plan = same_clock_plan(dag, 0);
   plan[at(dag.stage_order(0)[1])] = 1;
@@ -231,6 +233,10 @@ TEST(Energy, WaitingIsAtTheClockThatHoldsByThen) {
   const SwitchedRun at_once = emulate_switching(dag, plan, blocking, 0);
   EXPECT_NEAR(at_once.energy.total().value(), 18.0 + 0.45 + 0.040, 1e-12);
   EXPECT_NEAR(energy_of(dag, plan, 12 * kMillisecond, blocking).total().value(), 18.0 + 0.45 + 0.040, 1e-12);
+  dag.set_clocks_asked(ClocksAsked::kWhenFree);
+  EXPECT_NEAR(energy_of(dag, plan, 12 * kMillisecond, blocking).total().value(), 18.0 + 0.45 + 0.060, 1e-12);
+  const SwitchedRun when_free = emulate_switching(dag, plan, blocking, 0, ClocksAsked::kWhenFree);
+  EXPECT_NEAR(when_free.energy.total().value(), 18.0 + 0.45 + 0.060, 1e-12);
 }
 
 // Loading of 1 ms before the only forward of 1 ms, 85 W of waiting at 300 MHz and 75 W at 200 MHz: it draws what

@@ -17,39 +17,35 @@
 #include "plan/summary.h"
 #include "profile/profile.h"
 #include "support/figures.h"
-#include "support/lp_oracle.h"
+#include "support/order_energy.h"
 #include "support/pipelines.h"
 #include "support/shared_data.h"
 
 namespace flyball {
 namespace {
 
+using testing::chosen;
 using testing::dag_of;
 using ::testing::Each;
+using testing::held;
 using ::testing::Le;
+using testing::least_energy;
 using testing::modelled_profile;
 using testing::problem_of;
-
-using Orders = std::vector<StageOrder>;
+using testing::time_at_maximum;
 
 const Progress kNoProgress;
-
-std::vector<int> held(const Orders& orders) {
-  std::vector<int> most;
-  for (const StageOrder& order : orders) most.push_back(most_in_flight(order));
-  return most;
-}
 
 // Every staircase of so many steps that holds at most `limit`.
 std::vector<StageOrder> staircases(int microbatches, int limit) {
   std::vector<StageOrder> all;
   const std::function<void(StageOrder)> extend = [&](const StageOrder& order) {
-    const auto b = static_cast<int>(order.size());
+    const int b = order.microbatches();
     if (b == microbatches) return all.push_back(order);
-    const int least = std::max(b + 1, order.empty() ? 1 : order.back());
+    const int least = std::max(b + 1, b == 0 ? 1 : order.forwards.back());
     for (int forwards = least; forwards <= std::min(microbatches, b + limit); ++forwards) {
       StageOrder longer = order;
-      longer.push_back(forwards);
+      longer.forwards.push_back(forwards);
       extend(longer);
     }
   };
@@ -57,34 +53,8 @@ std::vector<StageOrder> staircases(int microbatches, int limit) {
   return all;
 }
 
-// The least energy by the deadline, by a linear programme for each iteration time up to it.
-double least_energy(const PlanProblem& problem, const ComputationDag& dag, Nanoseconds deadline) {
-  std::vector<Nanoseconds> fastest;
-  for (const Computation& computation : dag.computations()) {
-    fastest.push_back(problem.choices[static_cast<std::size_t>(computation.type)].hull.front().time);
-  }
-  std::vector<Nanoseconds> finish(fastest.size());
-  const Nanoseconds t_min = makespan(dag, fastest, finish);
-  if (t_min > deadline) return std::numeric_limits<double>::infinity();
-  // Convex in time: a ternary search.
-  const auto energy = [&](Nanoseconds time) {
-    return testing::lp_bound(dag, problem.hulls(), time) + (problem.total_blocking() * to_seconds(time)).value();
-  };
-  Nanoseconds low = t_min;
-  Nanoseconds high = deadline;
-  while (high - low > 1'000'000) {
-    const Nanoseconds third = (high - low) / 3;
-    if (energy(low + third) < energy(high - third)) {
-      high -= third;
-    } else {
-      low += third;
-    }
-  }
-  return std::min(energy(low), energy(high));
-}
-
 double best_of_all(const PlanProblem& problem, Nanoseconds deadline, int limit) {
-  const auto microbatches = static_cast<int>(stage_orders(*problem.dag)->front().size());
+  const int microbatches = stage_orders(*problem.dag)->front().microbatches();
   double least = std::numeric_limits<double>::infinity();
   const std::vector<StageOrder> one = staircases(microbatches, limit);
   const std::function<void(Orders)> extend = [&](const Orders& orders) {
@@ -100,10 +70,6 @@ double best_of_all(const PlanProblem& problem, Nanoseconds deadline, int limit) 
   };
   extend({});
   return least;
-}
-
-Nanoseconds time_at_maximum(const PlanProblem& problem) {
-  return replay(*problem.dag, problem.blocking, max_clock_plan(problem)).time;
 }
 
 // All orders that there are, each bounded by a linear programme.
@@ -240,16 +206,6 @@ TEST(JointPlanner, KeepsTheOrderWhereTransfersOccupyBothStages) {
   EXPECT_FALSE(order_is_kept());
   spec.transfers_occupy_both = true;
   EXPECT_TRUE(order_is_kept());
-}
-
-struct Chosen {
-  Nanoseconds time;
-  double joules;
-};
-
-Chosen chosen(const PlannerResult& result, Nanoseconds deadline) {
-  const std::size_t point = result.frontier.cheapest_by(deadline);
-  return {result.frontier.points()[point].time, result.frontier.energy(point).value()};
 }
 
 // No planner saves more, at the time of all-maximum clocks and with the memory that it uses: EnvPipe's and Perseus'.

@@ -88,6 +88,13 @@ TEST(PlanFile, KeepsThePowerOfWaitingByClock) {
     EXPECT_GT(frontier.points()[k].waiting_above, Watts(0));
     EXPECT_EQ(read.frontier.points()[k].waiting_above, frontier.points()[k].waiting_above);
   }
+  EXPECT_EQ(read.dag.clocks_asked(), ClocksAsked::kWhenFree);
+  nlohmann::json older = nlohmann::json::parse(text);
+  older.erase("clocks_asked");
+  EXPECT_EQ(read_plan_json("plan.json", older.dump()).dag.clocks_asked(), ClocksAsked::kAtBegin);
+  older["clocks_asked"] = "never";
+  expect_input_error([&] { static_cast<void>(read_plan_json("plan.json", older.dump())); }, 0, 0,
+                     "clocks_asked: no engine asks for clocks then");
   nlohmann::json broken = nlohmann::json::parse(text);
   broken.at("types").at(0).at("options").at(1).erase("waiting_above_w");
   expect_input_error([&] { static_cast<void>(read_plan_json("plan.json", broken.dump())); }, 0, 0, "waiting_above_w");

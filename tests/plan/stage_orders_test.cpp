@@ -16,12 +16,10 @@ using ::testing::ElementsAre;
 using testing::modelled_profile;
 using testing::order_of;
 
-using Orders = std::vector<StageOrder>;
-
 // 1F1B of two stages and three microbatches: F0 F1 B0 F2 B1 B2 above F0 B0 F1 B1 F2 B2.
 TEST(StageOrders, AreReadFromTheDag) {
   const Profile profile = modelled_profile({1.0, 1.0});
-  EXPECT_THAT(stage_orders(dag_of(profile, 3)).value(), ElementsAre(StageOrder{2, 3, 3}, StageOrder{1, 2, 3}));
+  EXPECT_THAT(stage_orders(dag_of(profile, 3)).value(), ElementsAre(StageOrder{{2, 3, 3}}, StageOrder{{1, 2, 3}}));
 }
 
 TEST(StageOrders, OfOtherSchedulesThereAreNone) {
@@ -43,7 +41,7 @@ TEST(StageOrders, OfTransfersThatOccupyBothStagesAreKept) {
   EXPECT_TRUE(stage_orders(build_dag(spec, profile)).has_value());
   spec.transfers_occupy_both = true;
   const ComputationDag dag = build_dag(spec, profile);
-  EXPECT_THAT(present_orders(dag).value(), ElementsAre(StageOrder{2, 3, 3}, StageOrder{1, 2, 3}));
+  EXPECT_THAT(present_orders(dag).value(), ElementsAre(StageOrder{{2, 3, 3}}, StageOrder{{1, 2, 3}}));
   EXPECT_FALSE(stage_orders(dag).has_value());
 }
 
@@ -55,8 +53,8 @@ TEST(StageOrders, LoadingMovesWithItsForward) {
   spec.p2p = ConstantOperation(Seconds(0.1));
   spec.data_load = ConstantOperation({Seconds(0.0), Seconds(0.2)}, {});
   const ComputationDag dag = build_dag(spec, modelled_profile({1.0, 1.0}));
-  EXPECT_THAT(stage_orders(dag).value(), ElementsAre(StageOrder{2, 3, 3}, StageOrder{1, 2, 3}));
-  const ComputationDag moved = reorder(dag, Orders{{2, 3, 3}, {1, 3, 3}});
+  EXPECT_THAT(stage_orders(dag).value(), ElementsAre(StageOrder{{2, 3, 3}}, StageOrder{{1, 2, 3}}));
+  const ComputationDag moved = reorder(dag, Orders{{{2, 3, 3}}, {{1, 3, 3}}});
   std::string order;
   for (const int i : moved.stage_order(1)) {
     order += moved.type_of(i).instruction == "data_load" ? 'L' : moved.type_of(i).instruction == "forward" ? 'F' : 'B';
@@ -66,23 +64,23 @@ TEST(StageOrders, LoadingMovesWithItsForward) {
 }
 
 TEST(StageOrders, CountWhatAStageHolds) {
-  EXPECT_THAT(in_turn(5, 3), ElementsAre(3, 4, 5, 5, 5));
-  EXPECT_EQ(most_in_flight({3, 4, 5, 5, 5}), 3);
+  EXPECT_THAT(in_turn(5, 3).forwards, ElementsAre(3, 4, 5, 5, 5));
+  EXPECT_EQ(most_in_flight(StageOrder{{3, 4, 5, 5, 5}}), 3);
   // F0 B0 F1 F2 F3 B1 B2 F4 B3 B4: three after F3.
-  EXPECT_EQ(most_in_flight({1, 4, 4, 5, 5}), 3);
+  EXPECT_EQ(most_in_flight(StageOrder{{1, 4, 4, 5, 5}}), 3);
 }
 
 // F0 B0 F1 B1 above F0 F1 B0 B1: the first stage waits for B0 of the second, which waits for F1 of the first.
 TEST(StageOrders, ThatWaitForEachOtherCannotRun) {
-  EXPECT_FALSE(can_run(Orders{{1, 2}, {2, 2}}));
-  EXPECT_TRUE(can_run(Orders{{2, 2}, {1, 2}}));
-  EXPECT_TRUE(can_run(Orders{{1, 2}, {1, 2}}));
+  EXPECT_FALSE(can_run(Orders{{{1, 2}}, {{2, 2}}}));
+  EXPECT_TRUE(can_run(Orders{{{2, 2}}, {{1, 2}}}));
+  EXPECT_TRUE(can_run(Orders{{{1, 2}}, {{1, 2}}}));
 }
 
 TEST(StageOrders, ReorderKeepsComputationsAndDependencies) {
   const Profile profile = modelled_profile({1.0, 1.0});
   const ComputationDag dag = dag_of(profile, 4);
-  const ComputationDag moved = reorder(dag, Orders{{3, 3, 4, 4}, {1, 3, 3, 4}});
+  const ComputationDag moved = reorder(dag, Orders{{{3, 3, 4, 4}}, {{1, 3, 3, 4}}});
   EXPECT_EQ(order_of(moved, 0), "F0 F1 F2 B0 B1 F3 B2 B3");
   EXPECT_EQ(order_of(moved, 1), "F0 B0 F1 F2 B1 B2 F3 B3");
   EXPECT_EQ(moved.edge_count(), dag.edge_count());
@@ -90,7 +88,7 @@ TEST(StageOrders, ReorderKeepsComputationsAndDependencies) {
     EXPECT_EQ(dag[moved.original_index(i)].type, moved[i].type);
     EXPECT_EQ(dag[moved.original_index(i)].microbatch, moved[i].microbatch);
   }
-  EXPECT_THAT(stage_orders(moved).value(), ElementsAre(StageOrder{3, 3, 4, 4}, StageOrder{1, 3, 3, 4}));
+  EXPECT_THAT(stage_orders(moved).value(), ElementsAre(StageOrder{{3, 3, 4, 4}}, StageOrder{{1, 3, 3, 4}}));
 }
 
 // Every combination of orders of two stages and three microbatches, run step by step until nothing can go on.
@@ -98,7 +96,7 @@ TEST(StageOrders, CanRunSaysWhetherTheyDo) {
   const ComputationDag dag = dag_of(modelled_profile({1.0, 1.0}), 3);
   Orders all;
   for (int first = 1; first <= 3; ++first) {
-    for (int second = std::max(2, first); second <= 3; ++second) all.push_back({first, second, 3});
+    for (int second = std::max(2, first); second <= 3; ++second) all.push_back({{first, second, 3}});
   }
   ASSERT_EQ(all.size(), 5U);  // Catalan's number of 3
   for (const StageOrder& above : all) {
@@ -112,7 +110,7 @@ TEST(StageOrders, CanRunSaysWhetherTheyDo) {
         bool moved = false;
         for (std::size_t s = 0; s < 2 && !moved; ++s) {
           const auto next = static_cast<std::size_t>(backwards[s]);
-          const bool forward_next = next < 3 && forwards[s] < orders[s][next];
+          const bool forward_next = next < 3 && forwards[s] < orders[s].forwards[next];
           if (forward_next && (s == 0 || forwards[0] > forwards[1])) {
             ++forwards[s];
             moved = true;

@@ -61,6 +61,37 @@ TEST(GpuModel, ThePowerLimitHoldsTheClockOfComputeBoundWork) {
   EXPECT_LT(low.energy, high.energy);
 }
 
+// At x = f / 1000 MHz compute-bound work of 100 W draws 50 + 100 x^3 W: 101.2 W at 800 MHz.
+TEST(GpuModel, AboveThePowerLimitsKneeAHigherClockChangesNothing) {
+  GpuModel gpu = toy();
+  gpu.power_limit = Watts(101.2);
+  const Activity compute{1.0, Watts(100), Watts(0)};
+  for (const double asked : {1000.0, 900.0, 800.0}) {
+    const ClockOption option = gpu.run(compute, Seconds(2), Megahertz(asked));
+    EXPECT_EQ(option.frequency, Megahertz(asked));
+    EXPECT_NEAR(option.time.value(), 2.0 / 0.8, 1e-9) << asked;
+    EXPECT_NEAR(option.energy.value(), 2.0 / 0.8 * 101.2, 1e-7) << asked;
+  }
+  const ClockOption below = gpu.run(compute, Seconds(2), Megahertz(700));
+  EXPECT_NEAR(below.time.value(), 2.0 / 0.7, 1e-9);
+  EXPECT_NEAR(below.energy.value(), 2.0 / 0.7 * (50 + 34.3), 1e-7);
+  // Half of each kind, 100 and 50 W: 1 s / x of 100 x^3 W and 1 s of 50 x^3 W, beyond 50 W throughout. At 800 MHz they
+  // take 2.25 s and 64 + 25.6 J beyond, which is 50 + 89.6 / 2.25 W.
+  gpu.power_limit = Watts(50 + 89.6 / 2.25);
+  const Activity mixed{0.5, Watts(100), Watts(50)};
+  const ClockOption high = gpu.run(mixed, Seconds(2), Megahertz(1000));
+  EXPECT_NEAR(high.time.value(), 2.25, 1e-9);
+  EXPECT_NEAR(high.energy.value(), 2.25 * 50 + 89.6, 1e-7);
+  EXPECT_EQ(gpu.run(mixed, Seconds(2), Megahertz(900)).energy, high.energy) << "memory-bound work is held, too";
+  // Compute-bound work that another limit holds at 500 MHz runs twice as fast where there is none.
+  gpu.phase_limit = Watts(62.5);
+  gpu.power_limit = Watts(1000);
+  EXPECT_NEAR(gpu.run(compute, Seconds(2), Megahertz(1000)).time.value(), 1.0, 1e-9);
+  // At the minimum it draws 62.5 W, and no clock is lower.
+  gpu.power_limit = Watts(55);
+  EXPECT_NEAR(gpu.run(compute, Seconds(2), Megahertz(1000)).energy.value(), 2.0 * 62.5, 1e-7);
+}
+
 TEST(GpuModel, ClocksOutsideTheRangeAreClamped) {
   const GpuModel gpu = toy();
   EXPECT_EQ(gpu.run({0.5, Watts(1), Watts(1)}, Seconds(1), Megahertz(100)).frequency, Megahertz(500));

@@ -109,6 +109,53 @@ TEST(Synth, ShippedLayerTimesAreWhatTheGeneratorWrites) {
   EXPECT_EQ(files_in(kExamples / "partition"), count);
 }
 
+// No operation draws more than the limit but for the noise, its clocks above the knee take one time, and below it the
+// clocks are those of a board without a limit.
+TEST(Synth, UnderAPowerLimitTheTopOfTheSweepIsFlat) {
+  SynthRequest request{"a40", "gpt3-175b", 8, 0.0, 1};
+  const Profile free = synthesize_profile(request).profile;
+  request.power_limit = Watts(240);
+  const SynthProfile made = synthesize_profile(request);
+  EXPECT_THAT(made.comment, testing::Contains(testing::HasSubstr("--power-limit 240")));
+  for (std::size_t i = 0; i < made.profile.operations.size(); ++i) {
+    const std::vector<ClockOption>& options = made.profile.operations[i].options;
+    const std::vector<ClockOption>& unlimited = free.operations[i].options;
+    std::size_t flat = 0;
+    while (options[flat].time == options[0].time) ++flat;
+    EXPECT_GT(flat, 3u);
+    ASSERT_LT(flat + 5, options.size()) << "the sweep goes on until energy rises";
+    for (std::size_t k = 0; k < options.size(); ++k) {
+      EXPECT_LE(options[k].energy / options[k].time, Watts(240 * (1 + 1e-9)));
+      if (k < flat) EXPECT_EQ(options[k].energy, options[0].energy);
+      if (k >= flat) EXPECT_DOUBLE_EQ(options[k].energy.value(), unlimited[k].energy.value());
+    }
+  }
+  request.noise_relative = SynthRequest{}.noise_relative;
+  for (const OperationProfile& operation : synthesize_profile(request).profile.operations) {
+    EXPECT_EQ(operation.options.back().frequency, made.profile.operations[0].options.back().frequency)
+        << "noise in the flat part ends no sweep";
+  }
+}
+
+// The limit is one of what the profile says that is drawn, whatever scale its powers have.
+TEST(Synth, APowerLimitHoldsScaledPowers) {
+  ASSERT_GT(load_workload_model("bert-1.3b", load_gpu_model("a100")).power_scale.value_or(1.0), 1.1);
+  const SynthRequest request{"a100", "bert-1.3b", 4, 0.0, 1, Watts(280)};
+  for (const OperationProfile& operation : synthesize_profile(request).profile.operations) {
+    EXPECT_NEAR((operation.options[0].energy / operation.options[0].time).value(), 280.0, 1e-6);
+    EXPECT_EQ(operation.options[1].time, operation.options[0].time);
+    EXPECT_LT(operation.options.back().energy / operation.options.back().time, Watts(280));
+  }
+}
+
+TEST(Synth, APowerLimitBelowWhatTheBoardDrawsIsRefused) {
+  SynthRequest request;
+  request.workload = "t5-3b";  // without a scale of power
+  request.power_limit = Watts(90);
+  expect_usage_error([&] { (void)synthesize_profile(request); },
+                     "a power limit of 90 W: a100-pcie draws 105 W while it computes, whatever the clock");
+}
+
 // --- Stage partitions (Perseus table 7) -----------------------------------------------------------------------------
 
 // Least ratio of longest to shortest stage over all contiguous splits, by trying every segment as the shortest stage

@@ -19,6 +19,7 @@ namespace {
 
 using testing::known_model;
 using testing::known_runs;
+using testing::run_all;
 
 // Runs that a model made are explained by it: what the fit finds is what made them.
 TEST(Fit, FindsTheModelThatMadeTheRuns) {
@@ -106,9 +107,9 @@ TEST(Fit, SaysHowManyPointsItNeeds) {
 TEST(Fit, JudgesRunsByThemselvesOrByOthers) {
   RecordedRuns others = known_runs(known_model(), 20);
   others.source = "others";
-  Judgement judgement = judge_runs(known_runs(known_model(), 30), std::nullopt, ScheduleKind::k1f1b);
+  Judgement judgement = judge_runs(known_runs(known_model(), 30), {}, ScheduleKind::k1f1b);
   for (const bool by_others : {false, true}) {
-    if (by_others) judgement = judge_runs(known_runs(known_model(), 30), others, ScheduleKind::k1f1b);
+    if (by_others) judgement = judge_runs(known_runs(known_model(), 30), {{others}, {}}, ScheduleKind::k1f1b);
     EXPECT_EQ(judgement.fitted_to, by_others ? std::optional<std::string>("others") : std::nullopt);
     EXPECT_EQ(judgement.fitted_to_all.has_value(), !by_others);
     ASSERT_EQ(judgement.points.size(), 29u);
@@ -116,6 +117,91 @@ TEST(Fit, JudgesRunsByThemselvesOrByOthers) {
     EXPECT_LT(judgement.agreement.worst_time, 0.1);
     EXPECT_EQ(judgement.time_constants, 2);
   }
+}
+
+// Stage 1 ran its first backward at 650 MHz, where nothing else did. That backward is 5 % shorter than others as well;
+// another one would take the model's 24 / 650 s.
+TEST(Fit, TakesTheTimeOfOthersFromTheFirstMicrobatch) {
+  RecordedRuns runs = known_runs(known_model(), 30);
+  for (std::size_t p = 2; p < runs.points.size(); ++p) runs.points[p].clock[runs.index(1, 1, 0)] = Megahertz(650);
+  run_all(known_model(), runs);
+  for (RecordedPoint& point : runs.points) {
+    for (const int stage : {0, 1}) point.taken[runs.index(stage, 1, 0)] = 0.95 * point.taken[runs.index(stage, 1, 0)];
+  }
+  const IterationModel fitted = fit_iteration(RecordedIteration(runs, ScheduleKind::k1f1b), runs.judged());
+  EXPECT_NEAR(fitted.first_to_others[1], 0.95, 2e-3);
+  const std::vector<ClockCost>& costs = fitted.costs[fitted.place(1, 1)];
+  const auto at_650 =
+      std::find_if(costs.begin(), costs.end(), [](const ClockCost& c) { return c.clock == Megahertz(650); });
+  ASSERT_NE(at_650, costs.end());
+  EXPECT_NEAR(at_650->time.value(), 24.0 / 650.0, 24.0 / 650.0 * 3e-3);
+}
+
+// Four stages, of which the first has twice the work. A transfer between the two in the middle takes 14 ms, others 3.
+IterationModel long_link() {
+  IterationModel model = known_model();
+  model.costs.clear();
+  model.loading.assign(4, {});
+  model.transfer = {{3e-3, 0}, {14e-3, 0}, {3e-3, 0}};
+  model.latency = {};
+  model.power.scale.clear();
+  for (const double milliseconds : {20.0, 40.0, 10.0, 20.0, 10.0, 20.0, 10.0, 20.0}) {
+    std::vector<ClockCost> costs;
+    for (const double clock : {1000.0, 900.0, 800.0, 700.0, 600.0}) {
+      costs.push_back({Megahertz(clock), Seconds(milliseconds / clock), {}, {}, {}});
+    }
+    model.costs.push_back(costs);
+    model.power.scale.push_back({340, 0});
+  }
+  return model;
+}
+
+// Plans in which the operations of some stages run at 600 or 700 MHz, those of the others at 900 or 1,000.
+RecordedRuns with_slow_stages(const std::string& source, const std::vector<int>& slow, int points) {
+  RecordedRuns runs = known_runs(long_link(), points, 12);
+  runs.source = source;
+  for (std::size_t p = 2; p < runs.points.size(); ++p) {
+    for (int stage = 0; stage < runs.stages; ++stage) {
+      const bool is_slow = std::find(slow.begin(), slow.end(), stage) != slow.end();
+      for (std::size_t i = runs.index(stage, 0, 0); i < runs.index(stage + 1, 0, 0); ++i) {
+        Megahertz& clock = runs.points[p].clock[i];
+        clock = Megahertz((is_slow ? 600.0 : 900.0) + (clock < Megahertz(800) ? 0.0 : 100.0));
+      }
+    }
+  }
+  run_all(long_link(), runs);
+  return runs;
+}
+
+// A stage's part of a microbatch is its work and two transfers with each neighbour: at maximum clocks 60 + 6 ms on
+// stage 0 and 30 + 6 + 28 on the two in the middle, which wait for stage 0, the more the slower that is. The long
+// transfer then counts twice in an iteration, in the first forward and in the last backward through all stages, as any
+// other does: only the links' sum of 20 ms is known, and 6 or 7 ms are taken for each. Where the two in the middle run
+// at 600 to 700 MHz, their part is some 30 / 0.65 + 34 = 80 ms, that of stage 0 at 900 to 1,000 MHz some
+// 60 / 0.95 + 6 = 69. With 7 ms for the long transfer theirs seems to be 66 ms: stage 0 seems to set the pace.
+TEST(Fit, FindsALongTransferThatOtherRunsWaitFor) {
+  const RecordedRuns hidden = with_slow_stages("hidden", {0}, 14);
+  const RecordedRuns waits = with_slow_stages("waits", {1, 2}, 8);
+  const auto middle = [](const RecordedRuns& runs) {
+    return fit_iteration(RecordedIteration(runs, ScheduleKind::k1f1b), runs.judged()).transfer[1].value;
+  };
+  EXPECT_LT(middle(hidden), 8e-3);
+  const RecordedRuns both = join_runs({hidden, waits});
+  EXPECT_EQ(both.judged().size(), 13u + 7u);
+  EXPECT_NEAR(middle(both), 14e-3, 0.3e-3);
+  // Fitted to one series alone, the other one takes longer than is predicted; held out beside it, as long as predicted.
+  const auto worst = [](const OtherRuns& others) {
+    const RecordedRuns judged = with_slow_stages("judged", {1, 2}, 12);
+    return judge_runs(judged, others, ScheduleKind::k1f1b).agreement.worst_time;
+  };
+  EXPECT_GT(worst({{hidden}, {}}), 2.0);
+  EXPECT_LT(worst({{hidden, waits}, {}}), 0.2);
+  const Judgement judgement =
+      judge_runs(with_slow_stages("judged", {0}, 12), {{}, {hidden, waits}}, ScheduleKind::k1f1b);
+  EXPECT_LT(judgement.agreement.worst_time, 0.2);
+  EXPECT_EQ(judgement.points.size(), 11u) << "only the runs themselves are judged";
+  EXPECT_EQ(judgement.also_fitted_to, "hidden and waits");
+  EXPECT_TRUE(judgement.fitted_to_all.has_value());
 }
 
 TEST(Fit, OfAnotherPipelineIsRefused) {

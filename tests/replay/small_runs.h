@@ -1,4 +1,4 @@
-// Runs for tests: two stages, made of a model that is known, so that what a fit should find is known.
+// Runs for tests: made of a model that is known, so that what a fit should find is known.
 #pragma once
 
 #include <random>
@@ -38,28 +38,14 @@ inline IterationModel known_model() {
   return model;
 }
 
-// `points` plans with random clocks, each operation as often at its neighbour's clock as not; the first two at the
-// highest clock, of which the first warms up.
-inline RecordedRuns known_runs(const IterationModel& model, int points, int microbatches = 6) {
-  RecordedRuns runs;
-  runs.source = "known";
-  runs.stages = 2;
-  runs.microbatches = microbatches;
-  runs.instructions = model.instructions;
-  runs.top = model.top;
-  std::mt19937 random(7);
-  for (int p = 0; p < points; ++p) {
-    RecordedPoint point;
-    point.number = p;
-    point.warms_up = p == 0;
-    point.clock.assign(runs.index(2, 0, 0), model.top);
-    if (p > 1) {
-      for (Megahertz& clock : point.clock) clock = Megahertz(600.0 + 100.0 * static_cast<double>(random() % 5));
+// Records what the model says of plans of which the clocks are given.
+inline void run_all(const IterationModel& model, RecordedRuns& runs) {
+  for (RecordedPoint& point : runs.points) {
+    point.load.clear();
+    for (const Fitted& loading : model.loading) {
+      point.load.insert(point.load.end(), at(runs.microbatches), Seconds(loading.value));
     }
-    point.load.assign(runs.load_index(2, 0), Seconds(model.loading[0].value));
-    for (int m = 0; m < microbatches; ++m) point.load[runs.load_index(1, m)] = Seconds(model.loading[1].value);
     point.taken.resize(point.clock.size());
-    runs.points.push_back(point);
   }
   const RecordedIteration iteration(runs, ScheduleKind::k1f1b);
   for (RecordedPoint& point : runs.points) {
@@ -70,11 +56,36 @@ inline RecordedRuns known_runs(const IterationModel& model, int points, int micr
       point.taken[node.index] = to_seconds(durations[at(i)]);
     }
     point.time = to_seconds(emulate(iteration.dag(), durations).makespan);
+    point.energy = Joules(0);
+    point.drawn.clear();
     for (const StageEnergy& energy : stage_energies(model, clock_use(iteration, point, durations))) {
       point.drawn.push_back(energy.computing + energy.waiting);
       point.energy += point.drawn.back();
     }
   }
+}
+
+// `points` plans with random clocks, each operation as often at its neighbour's clock as not; the first two at the
+// highest clock, of which the first warms up.
+inline RecordedRuns known_runs(const IterationModel& model, int points, int microbatches = 6) {
+  RecordedRuns runs;
+  runs.source = "known";
+  runs.stages = static_cast<int>(model.loading.size());
+  runs.microbatches = microbatches;
+  runs.instructions = model.instructions;
+  runs.top = model.top;
+  std::mt19937 random(7);
+  for (int p = 0; p < points; ++p) {
+    RecordedPoint point;
+    point.number = p;
+    point.warms_up = p == 0;
+    point.clock.assign(runs.index(runs.stages, 0, 0), model.top);
+    if (p > 1) {
+      for (Megahertz& clock : point.clock) clock = Megahertz(600.0 + 100.0 * static_cast<double>(random() % 5));
+    }
+    runs.points.push_back(point);
+  }
+  run_all(model, runs);
   return runs;
 }
 

@@ -93,8 +93,9 @@ TEST(HostileRequests, DeepJsonIsRefusedByEveryRoute) {
   const std::string zeus = client.post("/register_job", zeus_job("microbatches=4"));
   for (const std::string& deep : {std::string(100'000, '['), std::string(100'000, '[') + std::string(100'000, ']')}) {
     for (const std::string& body : {deep, "{\"id\":" + deep + "}"}) {
-      for (const std::string path : {"/v1/jobs", "/v1/jobs/job/ranks", "/v1/jobs/job/measurements",
-                                     "/v1/jobs/job/stragglers", "/v1/jobs/job/steps", "/v1/jobs/job/orders"}) {
+      for (const std::string path :
+           {"/v1/jobs", "/v1/jobs/job/ranks", "/v1/jobs/job/measurements", "/v1/jobs/job/stragglers",
+            "/v1/jobs/job/steps", "/v1/jobs/job/orders", "/v1/jobs/job/promises"}) {
         const Response answer = client.ask("POST", path, body);
         EXPECT_EQ(answer.status, 400u) << path;
         EXPECT_THAT(answer.body, HasSubstr("more than 64 deep")) << path;

@@ -97,6 +97,7 @@ TEST(JobLimits, TheFastestPlanInsideRuns) {
   ASSERT_TRUE(schedule);
   EXPECT_THAT(clocks_of(schedule), ElementsAre(1200, 1200));
   EXPECT_NEAR(schedule->iteration_time.value(), 0.44, 1e-9);
+  EXPECT_EQ(schedule->max_clock_time, Seconds(0)) << "ranks must not find it too slow and go to maximum clocks";
   const JobStatus status = client.status("job");
   EXPECT_EQ(status.trouble, "");
   ASSERT_TRUE(status.power);

@@ -67,6 +67,16 @@ inline PlanProblem problem_of(const ComputationDag& dag, Watts blocking = kDefau
                       CostModel::kHull);
 }
 
+// ZB-H1 of a profile with whole backwards, of which this share is the weight gradient.
+inline ComputationDag split_dag_of(const Profile& profile, int microbatches, double share = 0.5,
+                                   ScheduleKind schedule = ScheduleKind::kZbH1) {
+  PipelineSpec spec;
+  spec.schedule = schedule;
+  spec.microbatches = microbatches;
+  spec.split_backward = share;
+  return build_dag(spec, profile);
+}
+
 // The operation's number, by what it does; -1 when there is none.
 inline int find_operation(const ComputationDag& dag, int stage, std::string_view instruction, int microbatch) {
   for (int i = 0; i < dag.size(); ++i) {
@@ -77,12 +87,16 @@ inline int find_operation(const ComputationDag& dag, int stage, std::string_view
   return -1;
 }
 
-// A stage's order as "F0 F1 B0 B1".
+// A stage's order as "F0 F1 B0 B1", with I and W for the gradients of activations and weights.
 inline std::string order_of(const ComputationDag& dag, int stage) {
   std::string text;
   for (const int i : dag.stage_order(stage)) {
     if (!text.empty()) text += ' ';
-    text += dag.type_of(i).instruction == "forward" ? 'F' : 'B';
+    const std::string& instruction = dag.type_of(i).instruction;
+    text += instruction == "forward"           ? 'F'
+            : instruction == "backward_input"  ? 'I'
+            : instruction == "backward_weight" ? 'W'
+                                               : 'B';
     text += std::to_string(dag[i].microbatch);
   }
   return text;

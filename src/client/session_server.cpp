@@ -1,0 +1,234 @@
+// What a session's own threads say to the planning server and hear from it. The reporter sends what the server does not
+// know yet, one thing at a time, reports before everything else. The listener asks for the next schedule by long
+// polling. After any failure the rank joins again, since a server that was restarted may not know it, and reports are
+// numbered above those that the server has.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "base/contain.h"
+#include "base/error.h"
+#include "base/monotonic_time.h"
+#include "client/session_schedule.h"
+
+namespace flyball {
+namespace {
+
+constexpr Seconds kFirstRetry{0.1};  // of the server
+constexpr Seconds kLongestRetry{3.0};
+constexpr auto kLookAgain = std::chrono::milliseconds(50);  // while the sweep goes on
+
+std::string type_name(const ScheduledComputation& computation) {
+  if (computation.chunk == 0) return computation.instruction;
+  return fmt::format("{}.{}", computation.instruction, computation.chunk);
+}
+
+}  // namespace
+
+// A message that the server calls bad is told to the user and dropped. Sent again, it would be refused again, and would
+// hold up all that follows.
+template <class Send>
+void Session::send_or_drop(Send send) {
+  try {
+    send();
+  } catch (const ServerRefusal& refusal) {
+    if (refusal.status() != 400 && refusal.status() != 422) throw;
+    notice(std::string("the planning server does not take this, it is left out: ") + refusal.what());
+  }
+}
+
+// Tells the server what it does not know yet. Returns false if nothing was left to tell.
+bool Session::talk() {
+  PlanServer& server = *reporting_;
+  std::unique_lock lock(mutex_);
+  if (!joined_) {
+    lock.unlock();
+    const RankRegistered registered = server.join(options_.job, [this] {
+      RankRequest rank = options_.rank;
+      for (const Megahertz clock : clocks_) rank.clocks_mhz.push_back(static_cast<int>(std::lround(clock.value())));
+      return rank;
+    }());
+    lock.lock();
+    joined_ = true;
+    // A server that has forgotten this rank has forgotten that it had finished, too.
+    if (!registered.profiled && !profiler_ && !reports_.empty()) finish_due_ = true;
+    // The server may have reports already: of this session from before the server was away, or of a process that had
+    // this rank and died. The new reports' numbers must then be above those.
+    acknowledged_ = registered.last_sequence;
+    if (!acknowledged_own_ || reports_.empty()) {
+      next_sequence_ = std::max(next_sequence_, acknowledged_ + 1 + std::ssize(reports_));
+      std::int64_t sequence = next_sequence_ - std::ssize(reports_);
+      for (MeasurementReport& report : reports_) report.sequence = sequence++;
+    }
+    // A server that did not know this rank counts its schedules anew.
+    if (registered.created) heard_version_ = 0;
+    lock.unlock();
+    changed_.notify_all();
+    return true;
+  }
+  const auto unsent = std::find_if(reports_.begin(), reports_.end(),
+                                   [&](const MeasurementReport& one) { return one.sequence > acknowledged_; });
+  if (unsent != reports_.end()) {
+    MeasurementReport report = *unsent;
+    // A server that has no reports has nothing to forget.
+    report.begins_sweep = report.begins_sweep && acknowledged_ >= 0;
+    lock.unlock();
+    send_or_drop([&] { (void)server.send(options_.job.id, report); });
+    lock.lock();
+    acknowledged_ = report.sequence;
+    acknowledged_own_ = true;
+    return true;
+  }
+  if (finish_due_) {
+    finish_due_ = false;
+    lock.unlock();
+    try {
+      server.finish_profiling(options_.job.id, options_.rank.rank);
+    } catch (const Error&) {
+      lock.lock();
+      finish_due_ = finish_due_ || !profiler_;  // unless a new sweep has begun
+      throw;
+    }
+    return true;
+  }
+  if (!stragglers_.empty()) {
+    const StragglerNotice straggler = stragglers_.front();
+    lock.unlock();
+    send_or_drop([&] { (void)server.set_straggler(options_.job.id, straggler); });
+    lock.lock();
+    stragglers_.pop_front();
+    return true;
+  }
+  if (other_order_) {
+    const OrderReport order = *std::exchange(other_order_, std::nullopt);
+    const bool first = std::exchange(told_of_order_, order.version) != order.version;
+    lock.unlock();
+    if (first) {
+      notice("this rank does not run its computations in the order of its schedule; the planning server is told");
+    }
+    send_or_drop([&] { server.send(options_.job.id, order); });
+    return true;
+  }
+  if (!promises_.empty()) {
+    const PromiseNews news = promises_.front();
+    promises_.pop_front();
+    const bool first =
+        news.report.slower && std::exchange(told_of_promise_, news.report.version) != news.report.version;
+    lock.unlock();
+    PromiseReport report = news.report;
+    if (first) {
+      notice(fmt::format(
+          "iterations by the plan take {:.4g} s, longer than promised; at maximum clocks they take {:.4g} s: "
+          "clocks are at their default, and the planning server is told",
+          report.time.value(), report.at_maximum.value()));
+    }
+    report.savings = count_savings(news.run);
+    send_or_drop([&] { server.send(options_.job.id, report); });
+    return true;
+  }
+  if (!steps_.empty()) {
+    const StepReport step = std::move(steps_.front());
+    steps_.pop_front();
+    lock.unlock();
+    send_or_drop([&] { server.send(options_.job.id, step); });
+    return true;
+  }
+  return false;
+}
+
+void Session::report() {
+  Nanoseconds next_try = 0;
+  Seconds retry = kFirstRetry;
+  while (true) {
+    (void)contained("a session's reporter", [this] { evaluate(); });
+    bool more = false;
+    if (reporting_ && monotonic_now() >= next_try) {
+      // The thread's body: failures are reported once and tried again, and never reach the training.
+      try {
+        more = talk();
+        retry = kFirstRetry;
+        if (more) server_answered();
+      } catch (const std::exception& error) {
+        server_failed(error.what());
+        next_try = monotonic_now() + to_nanoseconds(retry);
+        retry = std::min(retry * 2.0, kLongestRetry);
+      }
+    }
+    std::unique_lock lock(mutex_);
+    if (stop_) return;
+    if (!more) changed_.wait_for(lock, kLookAgain);
+  }
+}
+
+void Session::server_failed(const std::string& words) {
+  bool tell = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (stop_) return;
+    // A server that comes back may have forgotten this rank.
+    joined_ = false;
+    reachable_ = false;
+    tell = !std::exchange(told_of_server_, true);
+  }
+  if (tell) notice("the planning server cannot be used for now, training goes on: " + words);
+}
+
+void Session::server_answered() {
+  bool tell = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    reachable_ = true;
+    tell = std::exchange(told_of_server_, false);
+  }
+  if (tell) notice("the planning server answers again");
+}
+
+// --- the listener ----------------------------------------------------------------------------------------------------
+
+bool Session::sleep(Seconds time) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, duration_of(time), [&] { return stop_; });
+}
+
+void Session::take(RankSchedule plan) {
+  const auto schedule = std::make_shared<Schedule>();
+  for (const ScheduledComputation& computation : plan.computations) {
+    const std::uint16_t type = types_.number_of(type_name(computation));
+    schedule->clocks_mhz[type].push_back(static_cast<std::uint32_t>(std::max(0, computation.clock_mhz)));
+    schedule->types.push_back(type);
+  }
+  schedule->plan = std::move(plan);
+  const std::scoped_lock lock(mutex_);
+  heard_version_ = schedule->plan.version;
+  newest_ = schedule;
+}
+
+void Session::listen() {
+  Seconds retry = kFirstRetry;
+  while (true) {
+    std::int64_t version = 0;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return stop_ || joined_; });
+      if (stop_) return;
+      version = heard_version_;
+    }
+    // As in the reporter, failures are reported once and tried again, and never reach the training.
+    try {
+      if (auto plan = listening_->schedule(options_.job.id, options_.rank.rank, version, kSchedulePoll)) {
+        take(std::move(*plan));
+      }
+      retry = kFirstRetry;
+      server_answered();
+    } catch (const std::exception& error) {
+      server_failed(error.what());
+      if (!sleep(retry)) return;
+      retry = std::min(retry * 2.0, kLongestRetry);
+    }
+  }
+}
+
+}  // namespace flyball

@@ -1,0 +1,101 @@
+// Whether iterations take what their schedule promises, as a session sees it. The rules themselves are tested without
+// real time (loop/promise_test.cpp).
+#include <gmock/gmock.h>
+
+#include "client/session_fixture.h"
+
+namespace flyball {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+class SessionPromiseTest : public SessionTest {
+ protected:
+  SessionPromiseTest() {
+    server_.start();
+    SessionOptions chosen = options(true);
+    chosen.profile = false;
+    open(chosen);
+  }
+
+  // A schedule that promises the time of maximum clocks and sets this one.
+  static RankSchedule promising(int mhz, bool at_maximum = false) {
+    RankSchedule schedule;
+    schedule.max_clock_time = Seconds(1);
+    schedule.at_maximum = at_maximum;
+    schedule.computations = {
+        {"forward", 0, 0, mhz}, {"backward", 0, 0, mhz}, {"forward", 1, 0, mhz}, {"backward", 1, 0, mhz}};
+    return schedule;
+  }
+
+  // Trains until the server has heard of this version's promise. Returns the last report.
+  PromiseReport reported(std::int64_t version) {
+    std::optional<PromiseReport> last;
+    EXPECT_TRUE(train_until([&] {
+      return server_.look([&](const JobServer& server) {
+        if (!server.promises.empty() && server.promises.back().version == version) last = server.promises.back();
+        return last.has_value();
+      });
+    }));
+    return last.value_or(PromiseReport{});
+  }
+};
+
+// At 400 MHz a step of 6 ms takes 15: after one or two of them the clocks are at their default, and stay there while
+// the ranks measure what maximum clocks take, for the rest of the version.
+TEST_F(SessionPromiseTest, ClocksThatMakeStepsTooLongAreGivenUp) {
+  server_.publish(promising(400));
+  const PromiseReport broken = reported(1);
+  EXPECT_TRUE(broken.slower);
+  EXPECT_LE(broken.iterations, 10);
+  EXPECT_GT(broken.at_maximum, Seconds(0.006));
+  EXPECT_GT(broken.time, broken.at_maximum);
+  EXPECT_THAT(notices(), Contains(HasSubstr("longer than promised")));
+  EXPECT_EQ(session_->state().promise, PromiseVerdict::kSlower);
+  ASSERT_TRUE(train_until([&] { return gpu_.at_default(); }));
+  (void)gpu_.take_history();
+  for (int i = 0; i < 20; ++i) step();
+  EXPECT_TRUE(gpu_.take_history().empty());
+
+  server_.publish(promising(400, true));
+  const PromiseReport measured = reported(2);
+  EXPECT_FALSE(measured.slower);
+  EXPECT_EQ(measured.iterations, 10);
+  EXPECT_GT(measured.time, Seconds(0.006));
+  EXPECT_TRUE(gpu_.take_history().empty());
+  EXPECT_EQ(session_->state().promise, PromiseVerdict::kUnknown);
+}
+
+// The clock is the highest, so that only a busy machine makes these steps longer: one version of a few is kept.
+TEST_F(SessionPromiseTest, ClocksThatKeepThePromiseStay) {
+  for (std::int64_t version = 1; version <= 20; ++version) {
+    server_.publish(promising(1000));
+    const PromiseReport report = reported(version);
+    if (report.slower) continue;
+    EXPECT_EQ(report.iterations, 10);
+    EXPECT_EQ(session_->state().promise, PromiseVerdict::kKept);
+    EXPECT_GT(session_->state().at_maximum, Seconds(0.006));
+    EXPECT_FALSE(gpu_.at_default());
+    // The clock is the default's, and so is what these iterations take.
+    const RankSavings savings = session_->state().savings;
+    EXPECT_GE(savings.iterations, 10);
+    EXPECT_NEAR(savings.energy / savings.energy_at_maximum, 1.0, 0.2);
+    return;
+  }
+  FAIL() << "no version was kept";
+}
+
+// Without `max_clock_time` (an older server) nothing is promised.
+TEST_F(SessionPromiseTest, WhatPromisesNothingIsNotGivenUp) {
+  RankSchedule schedule = promising(400);
+  schedule.max_clock_time = {};
+  server_.publish(schedule);
+  ASSERT_TRUE(train_until([&] { return session_->state().schedule_version == 1; }));
+  for (int i = 0; i < 30; ++i) step();
+  EXPECT_EQ(gpu_.clock(), 400);
+  EXPECT_EQ(session_->state().promise, PromiseVerdict::kUnknown);
+}
+
+}  // namespace
+}  // namespace flyball

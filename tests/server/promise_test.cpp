@@ -1,0 +1,161 @@
+// What a job's ranks report of its plan's promise, and what the server makes of it. The rules themselves are tested
+// with the client's (loop/promise_test.cpp).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/record.h"
+#include "server/test_server.h"
+
+namespace flyball {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace testing;
+
+class PromiseTest : public ::testing::Test {
+ protected:
+  PromiseTest() {
+    run_profiling(client_, job_);
+    newest_ = client_.schedule(job_.id, 0).value();
+  }
+
+  Response ask(PromiseReport report) {
+    if (report.version == 0) report.version = newest_.version;
+    return client_.ask("POST", "/v1/jobs/" + job_.id + "/promises", to_json(report).dump());
+  }
+  // Of rank 0: so many iterations by the newest schedule, that take `time` where maximum clocks take 2 s.
+  void report(std::int64_t iterations, double time, bool slower = false) {
+    PromiseReport report;
+    report.iterations = iterations;
+    report.time = Seconds(time);
+    report.at_maximum = Seconds(2);
+    report.slower = slower;
+    const Response response = ask(report);
+    EXPECT_EQ(response.status, 204u) << response.body;
+  }
+  void next_schedule() { newest_ = client_.schedule(job_.id, 0, newest_.version).value(); }
+  void measure_again() {
+    for (int rank = 0; rank < job_.ranks(); ++rank) {
+      auto reports = reports_of(job_, rank);
+      reports[0].begins_sweep = true;
+      for (MeasurementReport& one : reports) {
+        one.sequence += std::ssize(reports);
+        client_.post("/v1/jobs/job/measurements", to_json(one));
+      }
+      EXPECT_EQ(client_.ask("POST", "/v1/jobs/job/ranks/" + std::to_string(rank) + "/profiled", "{}").status, 204u);
+    }
+  }
+  bool is_newest() { return !client_.schedule(job_.id, 0, newest_.version, 0.0).has_value(); }
+
+  JobRequest job_ = small_job("job");
+  ServerThread server_;
+  Client client_ = Client(server_.port(), kToken);
+  RankSchedule newest_;
+};
+
+TEST_F(PromiseTest, IsSaidWithTheSchedule) {
+  EXPECT_FALSE(newest_.at_maximum);
+  EXPECT_EQ(newest_.max_clock_time.value(), client_.get("/v1/jobs/job/frontier").at("max_clock_time_s").get<double>());
+  EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kUnknown);
+  report(10, 2.001);
+  const JobPromise kept = client_.status("job").promise;
+  EXPECT_EQ(kept.verdict, PromiseVerdict::kKept);
+  EXPECT_EQ(kept.measured, Seconds(2.001));
+  EXPECT_EQ(kept.at_maximum, Seconds(2));
+  // The job has no straggler and no target: what it promises is the time of maximum clocks.
+  EXPECT_NEAR(kept.promised.value(), 2.0, 0.001);
+  EXPECT_TRUE(is_newest());
+}
+
+// 2.1 s, with 2 s at maximum clocks: given up, and tried again after a hundred iterations.
+TEST_F(PromiseTest, ThatIsNotKeptIsGivenUp) {
+  report(10, 2.1, true);
+  next_schedule();
+  EXPECT_TRUE(newest_.at_maximum);
+  EXPECT_EQ(client_.status("job").trouble, "");  // perhaps everything has become slower
+  report(10, 2.0);
+  EXPECT_TRUE(is_newest());
+  EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kSlower);
+  EXPECT_THAT(client_.status("job").trouble, HasSubstr("iterations by the plan take 2.1 s, but 2 s are promised"));
+  report(80, 2.0);
+  EXPECT_TRUE(is_newest());
+  report(100, 2.0);
+  next_schedule();
+  EXPECT_FALSE(newest_.at_maximum);
+  EXPECT_EQ(client_.status("job").trouble, "");
+  report(100, 2.0);
+  EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kKept);
+}
+
+// At maximum clocks iterations take 2.1 s now, too: the plan goes on.
+TEST_F(PromiseTest, IsAsLongAsMaximumClocksAreNow) {
+  report(10, 2.1, true);
+  next_schedule();
+  report(10, 2.1);
+  next_schedule();
+  EXPECT_FALSE(newest_.at_maximum);
+  EXPECT_EQ(client_.status("job").trouble, "");
+  EXPECT_NEAR(client_.status("job").promise.promised.value(), 2.1, 0.001);
+}
+
+// A plan of new measurements has not broken any promise.
+TEST_F(PromiseTest, IsTrustedAnewWithNewMeasurements) {
+  report(10, 2.1, true);
+  next_schedule();
+  report(10, 2.0);
+  measure_again();
+  next_schedule();
+  EXPECT_FALSE(newest_.at_maximum);
+  EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kUnknown);
+  EXPECT_EQ(client_.status("job").trouble, "");
+}
+
+// Rank 0: 100 iterations, 600 J of 700; rank 1: 90, 500 of 550. Rank 1 is then started anew, and counts from zero.
+TEST_F(PromiseTest, SavingsAreThoseOfAllRanks) {
+  const auto report_savings = [&](int rank, std::int64_t iterations, double energy, double at_maximum, double time) {
+    PromiseReport report;
+    report.rank = rank;
+    report.iterations = 10;
+    report.time = report.at_maximum = Seconds(2);
+    report.savings = {iterations, Joules(energy), Joules(at_maximum), Seconds(time), Seconds(200)};
+    EXPECT_EQ(ask(report).status, 204u);
+  };
+  EXPECT_EQ(client_.status("job").savings.iterations, 0);
+  report_savings(0, 50, 300, 350, 101);
+  report_savings(0, 100, 600, 700, 201);
+  report_savings(1, 90, 500, 550, 181);
+  JobSavings all = client_.status("job").savings;
+  EXPECT_EQ(all.iterations, 100);
+  EXPECT_EQ(all.energy, Joules(1100));
+  EXPECT_EQ(all.energy_at_maximum, Joules(1250));
+  EXPECT_EQ(all.time, Seconds(201));
+  report_savings(1, 10, 50, 60, 20);
+  all = client_.status("job").savings;
+  EXPECT_EQ(all.energy, Joules(1150));
+  EXPECT_EQ(all.energy_at_maximum, Joules(1310));
+}
+
+TEST_F(PromiseTest, ReportsThatTellNothingChangeNothing) {
+  PromiseReport old;
+  old.version = newest_.version + 7;
+  old.iterations = 10;
+  old.time = Seconds(9);
+  old.slower = true;
+  EXPECT_EQ(ask(old).status, 204u);
+  EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kUnknown);
+  old.rank = 1999;
+  EXPECT_EQ(ask(old).status, 409u);
+  for (const char* bad :
+       {R"({"rank":0,"version":1,"iterations":10,"time_s":-1})", R"({"rank":0,"version":1,"iterations":0,"time_s":1})",
+        R"({"rank":0,"version":1,"iterations":10,"time_s":1e300})",
+        R"({"rank":0,"version":1,"iterations":10,"time_s":1,"slower":1})", R"({"rank":0,"version":1,"iterations":10})",
+        R"([])"}) {
+    EXPECT_EQ(client_.ask("POST", "/v1/jobs/job/promises", bad).status, 400u) << bad;
+  }
+  EXPECT_TRUE(is_newest());
+}
+
+}  // namespace
+}  // namespace flyball
