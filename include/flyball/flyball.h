@@ -161,6 +161,15 @@ typedef struct flyball_session_options {
    * the ranks execute an order. If it is missing, planners that are named (joint, envpipe) may, and so may the
    * default one if a memory limit is given. One of: fixed, free. */
   const char* order;
+
+  /* The most that all GPUs of the job together (stages * data_parallel * tensor_parallel) may draw at any moment, as
+   * the plan is emulated. 0: there is no such limit. */
+  double max_power_w;
+  /* The most by which the job's power, averaged over ramp_window_s, may change per second from one such window to
+   * the next, in watts per second. 0: there is no such limit. */
+  double max_ramp_w_per_s;
+  /* Time over which power is averaged for max_ramp_w_per_s. Default: 1.0. */
+  double ramp_window_s;
 } flyball_session_options;
 
 /* Fills in the defaults above. `size` is sizeof *options, as the caller was compiled: nothing is written beyond it. */

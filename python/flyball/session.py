@@ -129,6 +129,11 @@ class Session:
       switch_latency_s  Time from a clock change until it takes effect. The plan avoids changes that do not pay, and
                         counts what the others cost. 0: as the sweep measures it.
       min_dwell_s       Least time between two clock changes of one stage.
+      max_power_w       The most that all GPUs of the job together (stages * data_parallel * tensor_parallel) may draw
+                        at any moment, as the plan is emulated. 0: there is no such limit.
+      max_ramp_w_per_s  The most by which the job's power, averaged over ramp_window_s, may change per second from one
+                        such window to the next, in watts per second. 0: there is no such limit.
+      ramp_window_s     Time over which power is averaged for max_ramp_w_per_s.
       rank              Number of the rank in the job, from 0.
       dp_rank           Number of the rank's pipeline, from 0.
       pp_rank           Number of the rank's stage, from 0.
@@ -183,6 +188,9 @@ class Session:
         memory_limit: int | Sequence[int] = (),
         switch_latency_s: float = 0.0,
         min_dwell_s: float = 0.0,
+        max_power_w: float = 0.0,
+        max_ramp_w_per_s: float = 0.0,
+        ramp_window_s: float = 1.0,
         rank: int = 0,
         dp_rank: int = 0,
         pp_rank: int = 0,

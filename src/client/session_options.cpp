@@ -71,6 +71,15 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
              "the others cost. 0: as the sweep measures it.",
              as_in<Job>("switch_latency_s"))
       .field("min_dwell_s", &R::job, &Job::min_dwell, as_in<Job>("min_dwell_s"))
+      .field("max_power_w", &R::limits, &JobLimits::max_power,
+             "The most that all GPUs of the job together (stages * data_parallel * tensor_parallel) may draw at any "
+             "moment, as the plan is emulated. 0: there is no such limit.",
+             {.minimum = 0, .maximum = as_in<JobLimits>("max_power_w").maximum})
+      .field("max_ramp_w_per_s", &R::limits, &JobLimits::max_ramp_w_per_s,
+             "The most by which the job's power, averaged over ramp_window_s, may change per second from one such "
+             "window to the next, in watts per second. 0: there is no such limit.",
+             {.minimum = 0, .maximum = as_in<JobLimits>("max_ramp_w_per_s").maximum})
+      .field("ramp_window_s", &R::limits, &JobLimits::ramp_window, as_in<JobLimits>("ramp_window_s"))
       .field("rank", &R::rank, &Rank::rank, as_in<Rank>("rank"))
       .field("dp_rank", &R::rank, &Rank::dp_rank, as_in<Rank>("dp_rank"))
       .field("pp_rank", &R::rank, &Rank::pp_rank, as_in<Rank>("pp_rank"))
@@ -105,6 +114,9 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
         Job& job = options.job;
         if (job.blocking_power == std::vector{Watts(0)}) job.blocking_power.clear();
         if (job.switch_latency == Seconds(0)) job.switch_latency.reset();
+        if (options.limits.max_power == Watts(0)) options.limits.max_power.reset();
+        if (options.limits.max_ramp_w_per_s == 0.0) options.limits.max_ramp_w_per_s.reset();
+        job.limits = options.limits;
         // Only EnvPipe's planners use executed steps, and only a job that needs them asks for them.
         job.executed_steps = options.executed_steps && job.planner.starts_with("envpipe");
         options.gpu.purpose = fmt::format("{}, rank {}", job.id, options.rank.rank);

@@ -31,6 +31,7 @@ struct SessionOptions {
   JobRequest job;                  // id and token are needed with a server; every rank sends the same
   RankRequest rank;                // without clocks, which the session fills in
   bool executed_steps = true;      // becomes that of `job` where the planner adjusts plans (description_of())
+  JobLimits limits;                // without budget; becomes that of `job` (description_of())
   SessionGpuRequest gpu;           // for open_session_gpu()
   bool profile = true;
   OnlineProfiler::Options sweep;

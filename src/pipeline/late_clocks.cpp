@@ -101,19 +101,24 @@ Nanoseconds LateClocks::run_operation(const OperationType& type, std::uint16_t o
   return std::llround(passed);
 }
 
-// The stage waits until `to`, at the clocks that hold. Returns what it draws above its blocking power; `last` is the
-// type of its last operation whose clock it keeps, if there is one.
-Joules LateClocks::wait(const OperationType* last, StageClock& clock, Nanoseconds from, Nanoseconds to) const {
+// The stage waits until `to`, at the clocks that hold. Returns what it draws above its blocking power, which depends on
+// its last operation whose clock it keeps, if there is one.
+Joules LateClocks::wait(int stage, Nanoseconds from, Nanoseconds to, Iteration& iteration) {
+  const OperationType* last = last_[at(stage)];
+  StageClock& clock = clocks_[at(stage)];
   Joules energy;
-  if (last == nullptr) return energy;
-  const auto power = [&] { return last->waiting_above[option_held(*last, clock.held, 0)]; };
-  while (clock.due >= 0 && clock.due < to) {
-    const Nanoseconds until = std::max(from, clock.due);
-    energy += power() * to_seconds(until - from);
+  const auto draw = [&](Nanoseconds until, Watts above) {
+    energy += above * to_seconds(until - from);
+    if (records_) iteration.draws.push_back({from, until, blocking_[at(stage)] + above});
     from = until;
+  };
+  const auto power = [&] { return last->waiting_above[option_held(*last, clock.held, 0)]; };
+  while (last != nullptr && clock.due >= 0 && clock.due < to) {
+    draw(std::max(from, clock.due), power());
     settle(clock, clock.due);
   }
-  return energy + power() * to_seconds(to - from);
+  draw(to, last != nullptr ? power() : Watts(0));
+  return energy;
 }
 
 void LateClocks::run_iteration(const ClockPlan& plan, Iteration& iteration) {
@@ -121,6 +126,7 @@ void LateClocks::run_iteration(const ClockPlan& plan, Iteration& iteration) {
   iteration.durations.resize(at(dag_.size()));
   iteration.makespan = 0;
   iteration.computation = iteration.busy = iteration.waiting_above = Joules(0);
+  iteration.draws.clear();
   std::fill(free_.begin(), free_.end(), 0);
   for (int i = 0; i < dag_.size(); ++i) {
     const OperationType& type = dag_.type_of(i);
@@ -135,9 +141,10 @@ void LateClocks::run_iteration(const ClockPlan& plan, Iteration& iteration) {
     }
     if (works) {
       const OperationType*& last = last_[at(type.stage)];
-      iteration.waiting_above += wait(last, clocks_[at(type.stage)], free_[at(type.stage)], start);
+      iteration.waiting_above += wait(type.stage, free_[at(type.stage)], start, iteration);
       if (!type.waiting_above.empty()) last = &type;
     }
+    const Joules before = iteration.computation;
     if (sets_clock(type)) {
       duration = run_operation(type, plan[at(i)], clocks_[at(type.stage)], start, iteration.computation);
     } else {
@@ -146,12 +153,18 @@ void LateClocks::run_iteration(const ClockPlan& plan, Iteration& iteration) {
     }
     iteration.busy += charged_blocking(type, blocking) * to_seconds(duration);
     finish_[at(i)] = start + duration;
+    if (records_) {
+      const Watts power = (iteration.computation - before) / to_seconds(std::max<Nanoseconds>(1, duration));
+      const Watts above = std::max(Watts(0), power - charged_blocking(type, blocking));
+      if (works) iteration.draws.push_back({start, finish_[at(i)], power});
+      if (!type.occupies_stage) iteration.draws.push_back({start, finish_[at(i)], above});
+    }
     if (works) free_[at(type.stage)] = finish_[at(i)];
     iteration.makespan = std::max(iteration.makespan, finish_[at(i)]);
   }
-  for (std::size_t stage = 0; stage < clocks_.size(); ++stage) {
-    StageClock& clock = clocks_[stage];
-    iteration.waiting_above += wait(last_[stage], clock, free_[stage], iteration.makespan);
+  for (int stage = 0; stage < dag_.stages(); ++stage) {
+    StageClock& clock = clocks_[at(stage)];
+    iteration.waiting_above += wait(stage, free_[at(stage)], iteration.makespan, iteration);
     settle(clock, iteration.makespan);
     if (clock.due >= 0) clock.due -= iteration.makespan;
   }
@@ -184,6 +197,8 @@ const SwitchedRun& LateClocks::run(const ClockPlan& plan) {
   } while (first == count && count < kMostIterations);
   if (first == count) first = count / 2;
   result_.iterations = static_cast<int>(count);
+  first_ = first;
+  count_ = count;
 
   Iteration sum;
   const Iteration* longest = &iterations_[first];
@@ -201,6 +216,21 @@ const SwitchedRun& LateClocks::run(const ClockPlan& plan) {
   result_.energy.computation = sum.computation / n;
   result_.energy.blocking = (total_blocking_ * to_seconds(sum.makespan) - sum.busy + sum.waiting_above) / n;
   return result_;
+}
+
+PowerCurve LateClocks::power(const ClockPlan& plan, int copies) {
+  records_ = true;
+  run(plan);
+  records_ = false;
+  std::vector<PowerDraw> pieces;
+  Nanoseconds begun = 0;
+  for (std::size_t k = first_; k < count_; ++k) {
+    for (const PowerDraw& one : iterations_[k].draws) {
+      pieces.push_back({begun + one.from, begun + one.until, one.power});
+    }
+    begun += iterations_[k].makespan;
+  }
+  return sum_of(pieces, begun, copies);
 }
 
 SwitchedRun emulate_switching(const ComputationDag& dag, const ClockPlan& plan, std::span<const Watts> blocking,

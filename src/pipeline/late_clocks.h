@@ -18,6 +18,7 @@
 
 #include "base/units.h"
 #include "pipeline/computation_dag.h"
+#include "pipeline/power_curve.h"
 #include "pipeline/timeline.h"
 #include "profile/profile.h"
 
@@ -68,6 +69,10 @@ class LateClocks {
   // The result is overwritten by the next call.
   const SwitchedRun& run(const ClockPlan& plan);
 
+  // Returns the power over the iterations over which run() takes its means, of `copies` GPUs in step on every stage. An
+  // operation draws its mean power, also where its clock changes within it.
+  [[nodiscard]] PowerCurve power(const ClockPlan& plan, int copies);
+
  private:
   // The state of a stage's clock; times count from the iteration's start.
   struct StageClock {
@@ -83,8 +88,9 @@ class LateClocks {
     std::vector<Nanoseconds> durations;
     Nanoseconds makespan = 0;
     Joules computation;
-    Joules busy;           // what the stages would have drawn blocked while they computed
-    Joules waiting_above;  // what waiting took above the blocking power
+    Joules busy;                   // what the stages would have drawn blocked while they computed
+    Joules waiting_above;          // what waiting took above the blocking power
+    std::vector<PowerDraw> draws;  // where they are recorded
   };
 
   // nearest_option() of one type, as last asked for at one of kRemembered remainders of the clock.
@@ -101,7 +107,7 @@ class LateClocks {
   void ask(StageClock& clock, Megahertz wanted, Nanoseconds now) const;
   [[nodiscard]] Nanoseconds run_operation(const OperationType& type, std::uint16_t option, StageClock& clock,
                                           Nanoseconds start, Joules& energy) const;
-  [[nodiscard]] Joules wait(const OperationType* last, StageClock& clock, Nanoseconds from, Nanoseconds to) const;
+  [[nodiscard]] Joules wait(int stage, Nanoseconds from, Nanoseconds to, Iteration& iteration);
   void run_iteration(const ClockPlan& plan, Iteration& iteration);
 
   const ComputationDag& dag_;
@@ -115,6 +121,9 @@ class LateClocks {
   std::vector<Iteration> iterations_;       // used anew by every run
   std::vector<Nanoseconds> finish_;         // scratch
   mutable std::vector<std::array<Remembered, kRemembered>> remembered_;  // by type; half of the time goes there without
+  bool records_ = false;                                                 // whether iterations keep their draws
+  std::size_t first_ = 0;                                                // the iterations that count, from here
+  std::size_t count_ = 0;                                                // until here
   SwitchedRun result_;
 };
 

@@ -21,17 +21,13 @@ struct Change {
 // Powers that differ by less are equal but for the rounding of sums.
 constexpr double kSameWatts = 1e-6;
 
-std::vector<Change> changes_of(const ComputationDag& dag, const ClockPlan& plan, std::span<const Watts> blocking,
-                               Nanoseconds period, Nanoseconds& end) {
+std::vector<PowerDraw> pieces_of(const ComputationDag& dag, const ClockPlan& plan, std::span<const Watts> blocking,
+                                 Nanoseconds period, Nanoseconds& end) {
   const std::vector<Nanoseconds> durations = plan_durations(dag, plan);
   const Timeline timeline = emulate(dag, durations);
   end = std::max(period, timeline.makespan);
-  std::vector<Change> changes;
-  const auto add = [&](Nanoseconds from, Nanoseconds until, Watts power) {
-    if (until <= from) return;
-    changes.push_back({from, power.value()});
-    changes.push_back({until, -power.value()});
-  };
+  std::vector<PowerDraw> pieces;
+  const auto add = [&](Nanoseconds from, Nanoseconds until, Watts power) { pieces.push_back({from, until, power}); };
   const auto option_of = [&](int i) -> const ClockOption& { return dag.type_of(i).options[plan[at(i)]]; };
   const auto power_of = [&](int i) {
     return option_of(i).energy / to_seconds(std::max<Nanoseconds>(1, durations[at(i)]));
@@ -50,8 +46,7 @@ std::vector<Change> changes_of(const ComputationDag& dag, const ClockPlan& plan,
     const Watts above = power_of(i) - charged_blocking(type, blocking[at(type.stage)]);
     if (above > Watts(0)) add(timeline.start[at(i)], timeline.finish[at(i)], above);
   }
-  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.time < b.time; });
-  return changes;
+  return pieces;
 }
 
 // The energy from the curve's beginning to any moment, before and after its period too.
@@ -86,10 +81,16 @@ class EnergyUntil {
 
 }  // namespace
 
-PowerCurve power_curve(const ComputationDag& dag, const ClockPlan& plan, std::span<const Watts> blocking, int copies,
-                       Nanoseconds period) {
+PowerCurve sum_of(const std::vector<PowerDraw>& pieces, Nanoseconds period, int copies) {
+  std::vector<Change> changes;
+  for (const PowerDraw& piece : pieces) {
+    if (piece.until <= piece.from) continue;
+    changes.push_back({piece.from, piece.power.value()});
+    changes.push_back({piece.until, -piece.power.value()});
+  }
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.time < b.time; });
   PowerCurve curve;
-  const std::vector<Change> changes = changes_of(dag, plan, blocking, period, curve.period);
+  curve.period = period;
   double watts = 0.0;
   for (std::size_t k = 0; k < changes.size();) {
     const Nanoseconds now = changes[k].time;
@@ -101,6 +102,13 @@ PowerCurve power_curve(const ComputationDag& dag, const ClockPlan& plan, std::sp
     curve.power.push_back(power);
   }
   return curve;
+}
+
+PowerCurve power_curve(const ComputationDag& dag, const ClockPlan& plan, std::span<const Watts> blocking, int copies,
+                       Nanoseconds period) {
+  Nanoseconds end = 0;
+  const std::vector<PowerDraw> pieces = pieces_of(dag, plan, blocking, period, end);
+  return sum_of(pieces, end, copies);
 }
 
 Watts peak_of(const PowerCurve& curve) { return *std::max_element(curve.power.begin(), curve.power.end()); }
@@ -146,7 +154,7 @@ PowerSwing swing_of(const PowerCurve& curve) {
   return swing;
 }
 
-PowerShape shape_of(const PowerCurve& curve, Seconds ramp_window) {
+PowerShape shape_of(const PowerCurve& curve, Seconds ramp_window, bool with_swing) {
   PowerShape shape;
   shape.mean = Joules(EnergyUntil(curve).total()) / to_seconds(curve.period);
   shape.least = *std::min_element(curve.power.begin(), curve.power.end());
@@ -156,7 +164,7 @@ PowerShape shape_of(const PowerCurve& curve, Seconds ramp_window) {
     shape.greatest_step = std::max(shape.greatest_step, Watts(std::abs((curve.power[k] - before).value())));
   }
   shape.ramp_w_per_s = ramp_of(curve, ramp_window);
-  shape.swing = swing_of(curve);
+  if (with_swing) shape.swing = swing_of(curve);
   return shape;
 }
 

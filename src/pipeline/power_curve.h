@@ -26,6 +26,16 @@ struct PowerCurve {
   [[nodiscard]] Nanoseconds end_of(std::size_t k) const { return k + 1 < begin.size() ? begin[k + 1] : period; }
 };
 
+// Something draws so much from one moment until another.
+struct PowerDraw {
+  Nanoseconds from = 0;
+  Nanoseconds until = 0;
+  Watts power;
+};
+
+// Returns the sum of pieces between 0 and `period`, `copies` times, where some piece begins at 0. Cost O(n log n).
+[[nodiscard]] PowerCurve sum_of(const std::vector<PowerDraw>& pieces, Nanoseconds period, int copies);
+
 // Returns the curve of `copies` GPUs in step on every stage: data-parallel pipelines begin their iterations together,
 // after the same reduction, and tensor-parallel ranks do the same work. `blocking` holds one power per stage; a
 // `period` above the iteration's time is that of a straggler for which the pipelines wait. Cost O(n log n) for n
@@ -64,6 +74,7 @@ struct PowerShape {
   PowerSwing swing;
 };
 
-[[nodiscard]] PowerShape shape_of(const PowerCurve& curve, Seconds ramp_window);
+// Without `with_swing`, the swing, which costs most, is left at 0.
+[[nodiscard]] PowerShape shape_of(const PowerCurve& curve, Seconds ramp_window, bool with_swing = true);
 
 }  // namespace flyball

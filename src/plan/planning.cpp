@@ -56,6 +56,7 @@ void take_planned(PlannerRun& run, PowerPlanning planned, const PlanProblem& pro
   run.result = std::move(planned.result);
   run.power = planned.figures;
   run.budget = std::move(planned.budget);
+  run.tighter = std::move(planned.tighter);
   const Frontier& frontier = run.result.frontier;
   PlanSummary& summary = run.summary;
   summary.t_star = frontier.time(frontier.size() - 1);

@@ -112,6 +112,7 @@ struct PlannerRun {
   std::optional<AgainstWhole> against_whole;  // where it was asked for, and nobody waits for a straggler
   std::optional<PowerFigures> power;          // of the selected plan, where there are limits
   std::vector<BudgetedPlan> budget;           // one for each period; the selected plan is that of the least power
+  std::vector<TighterPlan> tighter;           // where the request has parts of its limits
 };
 
 struct PlanningResult {

@@ -17,6 +17,12 @@ constexpr double kRounding = 1e-12;
 
 Watts power_of(const ClockOption& option) { return option.energy / option.time; }
 
+std::uint16_t least_power_option(const OperationType& type) {
+  const auto least = std::min_element(type.options.begin(), type.options.end(),
+                                      [](const auto& a, const auto& b) { return power_of(a) < power_of(b); });
+  return static_cast<std::uint16_t>(least - type.options.begin());
+}
+
 PowerCurve curve_of(const PlanProblem& problem, const PlannerResult& result, std::size_t point, int copies) {
   return power_curve(result.dag_of(problem), result.frontier.plan(point), problem.blocking, copies);
 }
@@ -56,14 +62,18 @@ PlanProblem capped_problem(const PlanProblem& problem, double share) {
     const OperationType& type = types[t];
     if (type.options.size() < 2) continue;
     const auto& [least, most] = ranges[at(type.stage)];
-    const Watts lowest =
-        power_of(*std::min_element(type.options.begin(), type.options.end(),
-                                   [](const auto& a, const auto& b) { return power_of(a) < power_of(b); }));
+    const Watts lowest = power_of(type.options[least_power_option(type)]);
     const Watts cap = std::max(lowest, least + share * (most - least));
     capped.choices[t] = choices_among(type, problem.charged_blocking(type), problem.noise,
                                       [&](const ClockOption& option) { return power_of(option) <= cap; });
   }
   return capped;
+}
+
+ClockPlan least_power_plan(const PlanProblem& problem) {
+  ClockPlan plan;
+  for (int i = 0; i < problem.dag->size(); ++i) plan.push_back(least_power_option(problem.dag->type_of(i)));
+  return plan;
 }
 
 std::optional<PointWithin> fastest_within(const PlanProblem& problem, std::span<const PlannerResult> results,
@@ -102,12 +112,18 @@ std::optional<PointWithin> fastest_within(const PlanProblem& problem, std::span<
 
 LeastPower least_power(const PlanProblem& problem, std::span<const PlannerResult> results, Seconds ramp_window,
                        int copies) {
-  LeastPower least{Watts(std::numeric_limits<double>::infinity()), std::numeric_limits<double>::infinity()};
-  for (const PlannerResult& result : results) {
-    for (const std::size_t look : looks_at(result.frontier.size())) {
-      const PowerCurve curve = curve_of(problem, result, look, copies);
-      least.peak = std::min(least.peak, peak_of(curve));
-      least.ramp_w_per_s = std::min(least.ramp_w_per_s, ramp_of(curve, ramp_window));
+  LeastPower least{Watts(std::numeric_limits<double>::infinity()), std::numeric_limits<double>::infinity(), {}, {}};
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    for (const std::size_t look : looks_at(results[r].frontier.size())) {
+      const PowerCurve curve = curve_of(problem, results[r], look, copies);
+      if (const Watts peak = peak_of(curve); peak < least.peak) {
+        least.peak = peak;
+        least.of_peak = {r, look};
+      }
+      if (const double ramp = ramp_of(curve, ramp_window); ramp < least.ramp_w_per_s) {
+        least.ramp_w_per_s = ramp;
+        least.of_ramp = {r, look};
+      }
     }
   }
   return least;

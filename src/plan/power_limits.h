@@ -46,6 +46,9 @@ inline constexpr double kCapShares[] = {0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 
 // at an operation type's options by themselves (planner.h) do not keep to it.
 [[nodiscard]] PlanProblem capped_problem(const PlanProblem& problem, double share);
 
+// The plan in which every computation draws least: the one plan of the problem that is capped at share 0.
+[[nodiscard]] ClockPlan least_power_plan(const PlanProblem& problem);
+
 struct PointWithin {
   std::size_t result = 0;  // index into the results
   std::size_t point = 0;   // index into its frontier
@@ -60,11 +63,13 @@ struct PointWithin {
                                                         const JobPowerLimits& limits, int copies,
                                                         const std::function<bool()>& go_on = {});
 
-// The lowest figures of the points that fastest_within() looks at first, each by itself: what to tell where no plan is
-// low enough.
+// The lowest figures of the points that fastest_within() looks at first, each by itself, with the points that have
+// them: what to tell, and what to run, where no plan is low enough.
 struct LeastPower {
   Watts peak;
   double ramp_w_per_s = 0.0;
+  PointWithin of_peak = {};
+  PointWithin of_ramp = {};
 };
 [[nodiscard]] LeastPower least_power(const PlanProblem& problem, std::span<const PlannerResult> results,
                                      Seconds ramp_window, int copies);

@@ -32,6 +32,8 @@ PlannerStats stats_of_all(const std::vector<PlannerResult>& results, std::size_t
   return stats;
 }
 
+double share_of(std::size_t result) { return result > 0 ? kCapShares[result - 1] : 1.0; }
+
 void number_plans(std::vector<BudgetedPlan>& budget) {
   std::size_t next = 0;
   for (auto one = budget.begin(); one != budget.end(); ++one) {
@@ -54,8 +56,10 @@ std::optional<PowerPlanning> plan_within(const PlanProblem& problem, const std::
   const auto find = [&](const BudgetPeriod* period) {
     const auto found = fastest_within(problem, results, limits, copies, go_on);
     if (!found && !watch.stopped()) {
-      planned.unmet = UnmetPower{limits, period != nullptr ? std::optional(*period) : std::nullopt,
-                                 least_power(problem, results, limits.ramp_window, copies)};
+      const LeastPower least = least_power(problem, results, limits.ramp_window, copies);
+      const PointWithin instead = limits.peak ? least.of_peak : least.of_ramp;
+      planned.unmet = UnmetPower{limits, period != nullptr ? std::optional(*period) : std::nullopt, least,
+                                 results[instead.result].frontier.plan(instead.point), results[instead.result].dag};
     }
     return found;
   };
@@ -94,6 +98,17 @@ std::optional<PowerPlanning> plan_within(const PlanProblem& problem, const std::
     one.iterations = period.length / one.figures.time;
   }
   number_plans(planned.budget);
+  for (const double part : request.tighter) {
+    JobPowerLimits lower = limits;
+    if (lower.peak) *lower.peak = part * *lower.peak;
+    if (lower.ramp_w_per_s) *lower.ramp_w_per_s *= part;
+    const auto found = fastest_within(problem, results, lower, copies, go_on);
+    if (watch.stopped()) return std::nullopt;
+    if (!found) break;
+    const PlannerResult& result = results[found->result];
+    planned.tighter.push_back(
+        {result.frontier.plan(found->point), result.frontier.time(found->point), share_of(found->result), result.dag});
+  }
   const PlannerStats stats = stats_of_all(results, chosen->result);
   planned.result = std::move(results[chosen->result]);
   planned.result.stats = stats;
@@ -107,6 +122,7 @@ std::optional<PowerPlanning> plan_within(const PlanProblem& problem, const std::
   };
   planned.figures = {limits, copies, shape(*problem.dag, max_clock_plan(problem)),
                      shape(dag, frontier.plan(planned.point)), std::nullopt};
+  planned.figures.share = share_of(chosen->result);
   if (limits.peak) {
     PowerFigures& figures = planned.figures;
     figures.least_time = least_time_below(bound, problem.total_blocking(), *limits.peak / copies);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,15 @@ namespace flyball {
 struct PowerRequest {
   JobPowerLimits limits;
   std::vector<BudgetPeriod> budget;  // in place of a limit on the peak
+  std::vector<double> tighter;       // parts of the limits, falling: plans inside these are wanted, too
+};
+
+// The fastest plan that was found inside a part of the limits.
+struct TighterPlan {
+  ClockPlan plan;
+  Seconds time;
+  double share = 1.0;                         // as in PowerFigures
+  std::shared_ptr<const ComputationDag> dag;  // as in PlannerResult
 };
 
 // The power of a job, as planned inside limits and at maximum clocks.
@@ -30,6 +40,7 @@ struct PowerFigures {
   PowerShape plan;
   std::optional<Seconds> least_time;  // no plan on this order that keeps to the peak is faster; none where unknown
   double over_least_time_pct = 0.0;   // how much longer the plan takes than that
+  double share = 1.0;                 // of kCapShares, with whose options the plan was made; 1: with all
 };
 
 // The plan of one period of a power budget: the fastest that was found inside it.
@@ -48,6 +59,10 @@ struct UnmetPower {
   JobPowerLimits limits;
   std::optional<BudgetPeriod> period;  // whose limit it is, of a budget
   LeastPower least;                    // of the plans that were looked at
+  // The plan of the least peak, or where there is no limit on the peak, of the least ramp, and the DAG that it is for,
+  // as PlannerResult has it: what can be run instead.
+  ClockPlan plan;
+  std::shared_ptr<const ComputationDag> dag;
 };
 
 struct PowerPlanning {
@@ -57,6 +72,7 @@ struct PowerPlanning {
   std::size_t point = 0;  // the fastest plan inside the limits; under a budget, that of the period of least power
   PowerFigures figures;
   std::vector<BudgetedPlan> budget;  // one for each period
+  std::vector<TighterPlan> tighter;  // by rising time; fewer than were asked for where none was found
   std::optional<UnmetPower> unmet;   // where it is set, nothing else is
 };
 

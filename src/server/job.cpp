@@ -30,10 +30,12 @@ std::string place_text(const RankRequest& rank) {
   return fmt::format("dp_rank {}, pp_rank {}, tp_rank {}", rank.dp_rank, rank.pp_rank, rank.tp_rank);
 }
 
-// The tails are read by RankSchedule (wire/job_messages.h).
+// The tails are read by RankSchedule (wire/job_messages.h). A plan inside limits on power makes no promise, since ranks
+// that find a promise broken go to maximum clocks.
 std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const JobPlan::Run& run, JobKind kind,
                                                   bool at_maximum) {
   const JobPlan::Schedule schedule = plan.schedule(run);
+  const Seconds promised_against = plan.is_limited() ? Seconds(0) : plan.max_clock_time();
   const auto texts = std::make_shared<Deployment::Texts>();
   for (const auto& computations : schedule.stages) {
     texts->tails.push_back(
@@ -41,7 +43,7 @@ std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const Job
                     R"("allowed_time_s":{},"max_clock_time_s":{},"at_maximum":{},"report_steps":{},"order":{},)"
                     R"("computations":{}}})",
                     texts->tails.size(), run.point, schedule.time.value(), schedule.energy.value(),
-                    schedule.straggler_power.value(), run.allowed.value(), plan.max_clock_time().value(), at_maximum,
+                    schedule.straggler_power.value(), run.allowed.value(), promised_against.value(), at_maximum,
                     plan.wants_steps() && !at_maximum, plan.order(), computations_text(computations)));
     if (kind == JobKind::kZeus) texts->zeus_tails.push_back(zeus_tail(computations));
   }
@@ -411,7 +413,7 @@ Deployment Job::deployment() const {
   for (const JobPlan::Run& run : wanted) {
     Made& shared = made[run];
     if (!shared.texts) {
-      shared = {texts_of(*plan_, run, stored_.kind, promise_.at_maximum()),
+      shared = {texts_of(*plan_, run, stored_.kind, promise_.at_maximum() && !plan_->is_limited()),
                 fmt::format("{} {}", run.point, run.allowed.value())};
       for (const std::string& text : shared.texts->tails) fingerprint.add(text);
     }
@@ -494,11 +496,16 @@ JobStatus Job::status(double now) const {
   if (current_) status.plan_status = current_->plan->status();
   std::vector<std::string> troubles = {left_out_, order_trouble(request(), stored_.order_seen), promise_.trouble(),
                                        warnings_};
+  if (current_) troubles.push_back(budget_warning(limits(), now, current_->plan->least_peak()));
   std::erase(troubles, "");
   status.trouble = failure_.empty() ? fmt::format("{}", fmt::join(troubles, "; ")) : failure_;
   status.stragglers = straggler_states(now);
   status.promise = promise_.known();
   status.savings = savings();
+  if (!current_) return status;
+  status.power = current_->plan->power();
+  const auto next = next_change(limits(), now, Seconds(0));
+  if (status.power && next) status.power->limit_changes_after = Seconds(*next - now);
   return status;
 }
 

@@ -84,10 +84,12 @@ class Job {
 
   [[nodiscard]] const std::string& id() const { return stored_.request.id; }
   [[nodiscard]] const JobRequest& request() const { return stored_.request; }
+  [[nodiscard]] const JobLimits& limits() const { return stored_.limits ? *stored_.limits : request().limits; }
   [[nodiscard]] const StoredJob& stored() const { return stored_; }
   [[nodiscard]] bool durable() const { return durable_; }
   void set_durable() { durable_ = true; }
   void set_given_plan(std::uint64_t identity) { stored_.given_plan = identity; }
+  void set_limits(JobLimits limits) { stored_.limits = std::move(limits); }
   void set_order_seen(OrderSeen seen) { stored_.order_seen = seen; }
 
   // --- Ranks ---

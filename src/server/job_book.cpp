@@ -322,7 +322,10 @@ void JobBook::take_report(const std::string& id, MeasurementReport report, const
         counts_.measurements += shared->measurements.size();
         // A plan that is being made with this rank is out of date, but better than none if there is no other.
         entry->measured_since = true;
-        if (!entry->restoring && had_finished) stop_planning(*entry);
+        if (!entry->restoring && had_finished) {
+          stop_planning(*entry);
+          follow_limits(entry);
+        }
         if (!entry->job.plan() && !entry->task) {
           // Other ranks may have finished, and wait no longer than the job's patience.
           if (!entry->patience_over) plan_if_ready(entry);

@@ -105,6 +105,10 @@ class JobBook {
   void mark_profiled(const std::string& id, const std::vector<int>& ranks, const Answer<std::string>& answer);
   void set_straggler(const std::string& id, const StragglerNotice& notice, const Answer<StragglerTaken>& answer);
 
+  // Replaces the limits on the job's power, which is then planned anew. Throws UsageError where its planner does not
+  // keep to limits, and HttpError 409 for a job that another's plan or client decides about.
+  void set_limits(const std::string& id, JobLimits limits, const Answer<JobLimits>& answer);
+
   // Takes the report of an iteration that a rank has run. Where the schedule of that version asks for reports, and all
   // stages of the first pipeline have reported the step, the next schedule follows. Reports are not stored, but the
   // schedules are: a restart goes on from the version in force.
@@ -185,8 +189,14 @@ class JobBook {
   void watch_measuring(const EntryPointer& entry, Seconds wait);
   void tell_trouble(Entry& entry, const std::string& words);
   void announce_trouble(Entry& entry, const std::string& words);
-  // Starts planning, from `adjusted` where that fits (JobPlan::make).
-  void start_planning(const EntryPointer& entry, std::optional<AdjustedPlan> adjusted = std::nullopt);
+  // Starts planning, from `adjusted` where that fits (JobPlan::make). Where `as_known`, from all that its ranks had
+  // measured when they were last profiled, as a plan for other limits is made while some measure again.
+  void start_planning(const EntryPointer& entry, std::optional<AdjustedPlan> adjusted = std::nullopt,
+                      bool as_known = false);
+  // Plans the job anew if other limits on power hold than those for which it is planned, and again when the budget's
+  // next period comes.
+  void follow_limits(const EntryPointer& entry);
+  void arm_budget(const EntryPointer& entry);
   void set_order_seen(Entry& entry, OrderSeen seen);
   void stop_planning(Entry& entry);
   void planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> plan, const std::exception_ptr& error);

@@ -46,6 +46,12 @@ struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
   EventLoop::Handle stall;
   EventLoop::Handle notices;
   EventLoop::Handle retry;
+  EventLoop::Handle budget;
+  JobPowerLimits task_limits;  // for which the task plans
+  Clock::time_point task_began;
+  // So long before a lower part of a budget begins the job is planned for it: longer than a plan has taken. It only
+  // grows, so that what is planned for does not change with it again and again.
+  Seconds lead;
   bool preparing = false;      // whether runs of its plan are being prepared in a planner's thread, one batch at a time
   bool prepare_again = false;  // whether other runs may be needed by now
   int versions_in_flight = 0;

@@ -10,6 +10,7 @@
 
 #include "base/contain.h"
 #include "base/record.h"
+#include "net/http.h"
 #include "server/job_book_entry.h"
 
 namespace flyball {
@@ -20,6 +21,9 @@ constexpr Seconds kStoreRetry{1.0};
 constexpr double kShareToPrepare = 1.0;
 
 constexpr std::size_t kMostNamed = 8;
+
+constexpr Seconds kLeastLead{1.0};
+constexpr Seconds kLongestBudgetWait{3600.0};  // the wall clock may be set meanwhile
 
 // Writes "stage 2", "stages 2, 3", or "stages 0, 1, 2, 3, 4, 5, 6, 7 and 4 more".
 std::string stages_text(const std::vector<int>& stages) {
@@ -102,9 +106,9 @@ void JobBook::announce_trouble(Entry& entry, const std::string& words) {
   emit_state(entry);
 }
 
-void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPlan> adjusted) {
+void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPlan> adjusted, bool as_known) {
   Job& job = entry->job;
-  if (!entry->restoring) {
+  if (!entry->restoring && !as_known) {
     // Nobody waits for this write; if it fails, a restarted server takes the sweeps up.
     if (auto taken = job.take_up_sweeps(); !taken.empty()) {
       store_.submit(StoredSweeps{job.stored().job, std::move(taken)}, [](const std::exception_ptr&) {});
@@ -113,12 +117,12 @@ void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPl
     }
   }
   job.set_failure({});
-  job.set_left_out({});
+  if (!as_known) job.set_left_out({});
   entry->measured_since = entry->profiled_since = false;
-  std::vector<RankMeasurements> ranks = job.measured_ranks(!entry->restoring);
+  std::vector<RankMeasurements> ranks = job.measured_ranks(!entry->restoring && !as_known);
   std::vector<FixedStage> fixed = job.fixed_stages(ranks);
   entry->has_fixed_stages = !fixed.empty();
-  if (!job.all_profiled()) {
+  if (!job.all_profiled() && !as_known) {
     std::string left_out =
         fmt::format("planned without the ranks that have not finished measuring, the first of them {}",
                     fmt::join(job.missing_ranks(kMostNamed), ", "));
@@ -136,6 +140,9 @@ void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPl
   PlanningQueue::Order order{job.id(), job.request(), std::move(ranks), {}, {}, std::move(adjusted), std::move(fixed)};
   if (job.stored().kind == JobKind::kZeus) order.asked = ClocksAsked::kAtBegin;
   order.seen = job.stored().order_seen;
+  if (entry->lead <= Seconds(0)) entry->lead = kLeastLead + 2.0 * expected_planning_time(job.request(), true);
+  order.limits = entry->task_limits = limits_between(job.limits(), now_seconds(), entry->lead);
+  entry->task_began = Entry::Clock::now();
   order.progress = [this, weak](double share) {
     const EntryPointer alive = weak.lock();
     if (!alive) return;
@@ -146,6 +153,45 @@ void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPl
     if (const EntryPointer alive = weak.lock()) planned(alive, std::move(plan), error);
   };
   entry->task = planning_->submit(std::move(order));
+  if (!job.limits().budget.empty()) arm_budget(entry);
+}
+
+void JobBook::follow_limits(const EntryPointer& entry) {
+  Job& job = entry->job;
+  if (entry->gone) return;
+  const JobPowerLimits wanted = limits_between(job.limits(), now_seconds(), entry->lead);
+  if (entry->task && !same_limits(entry->task_limits, wanted)) {
+    stop_planning(*entry);
+    start_planning(entry, std::nullopt, job.plan() && !job.all_profiled());
+  } else if (!entry->task && job.plan() && !same_limits(job.plan()->limits(), wanted)) {
+    start_planning(entry, std::nullopt, !job.all_profiled());
+  }
+  arm_budget(entry);
+}
+
+void JobBook::set_limits(const std::string& id, JobLimits limits, const Answer<JobLimits>& answer) {
+  const EntryPointer entry = find(id);
+  if (entry->job.stored().kind == JobKind::kZeus) {
+    throw HttpError(409, fmt::format("job {} is one of Zeus's clients; limits are for jobs of Flyball's sessions", id));
+  }
+  check_planner_keeps(limits, planner_of(entry->job.request()));
+  StoredLimits stored{entry->job.stored().job, std::move(limits)};
+  store(stored, answer.reply, [this, entry, answer, limits = stored.limits] {
+    entry->job.set_limits(limits);
+    answer.send(limits);
+    follow_limits(entry);
+    emit_state(*entry);
+  });
+}
+
+void JobBook::arm_budget(const EntryPointer& entry) {
+  entry->budget.reset();
+  const double now = now_seconds();
+  const auto next = next_change(entry->job.limits(), now, entry->lead);
+  if (!next) return;
+  entry->budget = loop_.after(std::min(Seconds(*next - now), kLongestBudgetWait), [this, weak = std::weak_ptr(entry)] {
+    if (const EntryPointer alive = weak.lock()) follow_limits(alive);
+  });
 }
 
 void JobBook::stop_planning(Entry& entry) {
@@ -169,12 +215,20 @@ void JobBook::planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> 
   } else {
     const std::vector<std::string> warnings = plan->warnings();
     entry->job.set_warnings(fmt::format("{}", fmt::join(warnings, "; ")));
-    if (plan->status() == PlanStatus::kIncomplete) tell(fmt::format("job {}: {}", entry->job.id(), warnings.back()));
+    if (!plan->keeps_limits()) {
+      announce_trouble(*entry, warnings.back());
+    } else if (plan->status() == PlanStatus::kIncomplete) {
+      tell(fmt::format("job {}: {}", entry->job.id(), warnings.back()));
+    }
     entry->job.set_plan(std::move(plan));
     entry->job.promise().begin_anew();
     deploy(entry, true);
   }
+  const Seconds took(std::chrono::duration<double>(Entry::Clock::now() - entry->task_began).count());
+  entry->lead = std::max(entry->lead, kLeastLead + 2.0 * took);
   if (again) plan_if_ready(entry);
+  // What could not be planned is not tried again and again.
+  error ? arm_budget(entry) : follow_limits(entry);
 }
 
 void JobBook::deploy(const EntryPointer& entry, bool new_frontier) {
@@ -263,7 +317,10 @@ void JobBook::take_promise(const std::string& id, const PromiseReport& report) {
   job.set_savings(report.rank, report.savings);
   const auto& current = job.current();
   // Reports of what no longer runs tell nothing; ranks report again from time to time.
-  if (!current || current->version != report.version || entry->versions_in_flight > 0 || entry->task) return;
+  if (!current || current->version != report.version || entry->versions_in_flight > 0 || entry->task ||
+      current->plan->is_limited()) {
+    return;
+  }
   const Seconds allowed = current->pipelines[static_cast<std::size_t>(rank.dp_rank)].allowed;
   const bool was_fine = job.promise().trouble().empty();
   const bool changes = job.promise().take(report, allowed / current->plan->max_clock_time());

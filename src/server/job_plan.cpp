@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "pipeline/instruction.h"
 #include "pipeline/late_clocks.h"
+#include "pipeline/power_curve.h"
 #include "plan/perseus.h"
 #include "plan/relaxation.h"
 #include "plan/stage_clock.h"
@@ -101,10 +102,11 @@ std::string planner_of(const JobRequest& request) {
 
 // Perseus' frontier of 16,384 computations takes 17 s, of 1,024 a third of a second (docs/performance.md). The joint
 // planner makes up to two of these and searches for an order; the others take a fraction of that.
-Seconds expected_planning_time(const JobRequest& request) {
+Seconds expected_planning_time(const JobRequest& request, bool limited) {
   const std::string planner = planner_of(request);
   const double per_operation = planner == kFreeOrderPlanner ? 2.1e-3 : planner == kMainPlanner ? 0.7e-3 : 0.7e-4;
-  return Seconds(per_operation * static_cast<double>(operations_of(request)));
+  constexpr double kTimesIfLimited = 12.0;  // plan_limited()
+  return Seconds(per_operation * static_cast<double>(operations_of(request)) * (limited ? kTimesIfLimited : 1.0));
 }
 
 PipelineSpec pipeline_of(const JobRequest& request) {
@@ -119,6 +121,7 @@ PipelineSpec pipeline_of(const JobRequest& request) {
   spec.data_parallel = request.data_parallel;
   spec.tensor_parallel = request.tensor_parallel;
   (void)make_planner(planner_of(request));
+  check_planner_keeps(request.limits, planner_of(request));
   const std::int64_t operations = operations_of(request);
   if (operations > kMostServerOperations) {
     throw UsageError(
@@ -155,7 +158,7 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
                                              const std::optional<AdjustedPlan>& adjusted,
                                              const std::vector<FixedStage>& fixed,
                                              const std::function<bool()>& out_of_time, ClocksAsked asked,
-                                             OrderSeen seen) {
+                                             OrderSeen seen, const JobPowerLimits& limits) {
   bool cancelled = false;
   bool over = false;
   const auto watched = [&](double share) {
@@ -177,15 +180,29 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   const std::optional<EnvPipePolicy> policy = executed ? executed_policy(plan->planner_) : std::nullopt;
   const bool reorder = may_reorder(request, seen);
   const auto planner = planner_for(plan->planner_, policy.has_value(), reorder);
-  plan->result_ = planner->plan(basis->problem, watched);
+  const bool limited = any_of(limits);
+  std::vector<TighterPlan> tighter;
+  basis->realised = basis->problem;
+  if (limited) {
+    auto inside =
+        plan_limited(basis->problem, std::string(planner->name()), request, limits, !plan->is_without_cost(), watched);
+    if (!inside) inside = least_power_instead(basis->problem, request, limits);
+    plan->limits_ = inside->kept;
+    if (!inside->kept.found) plan->status_ = PlanStatus::kIncomplete;
+    // Few clock changes are searched for among the same options.
+    basis->realised = capped_problem(basis->problem, inside->share);
+    plan->result_ = std::move(inside->result);
+    tighter = std::move(inside->tighter);
+  } else {
+    plan->result_ = planner->plan(basis->problem, watched);
+  }
   Frontier& frontier = plan->result_.frontier;
-  const bool closable = planner->name() == kMainPlanner || planner->name() == kFreeOrderPlanner;
+  const bool closable = limited || planner->name() == kMainPlanner || planner->name() == kFreeOrderPlanner;
   if (cancelled || (over && !closable)) return nullptr;
   basis->reordered = plan->result_.dag;
-  basis->realised = basis->problem;
   basis->realised.dag = &plan->result_.dag_of(basis->problem);
   const ComputationDag& dag = *basis->realised.dag;
-  if (over) {
+  if (over && !limited) {
     plan->status_ = PlanStatus::kIncomplete;
     if (!frontier.empty()) plan->reached_ = frontier.time(0);
     close_cancelled_frontier(basis->realised, frontier);
@@ -200,12 +217,12 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   } else if (!over && frontier.bounds_are_open()) {
     const RelaxationResult relaxed =
         solve_relaxation(dag, basis->problem.hulls(), [&](const FrontierStretch&) { return watched(1.0); });
-    if (cancelled || over) return nullptr;
-    set_lower_bounds(frontier, relaxed.bound);
+    if (cancelled || (over && !limited)) return nullptr;
+    if (!over) set_lower_bounds(frontier, relaxed.bound);
   }
   const PlanSummary summary = summarise(plan->planner_, basis->problem, dag, frontier, pace_of(request), nullptr);
   plan->base_point_ = summary.selected_point;
-  plan->limited_by_ = name_of(summary.limit);
+  plan->limited_by_ = name_of(summary.selected.time > summary.allowed_time ? PaceLimit::kPower : summary.limit);
   if (const MeasurementNoise noise(dag); noise.known()) {
     plan->expected_saving_pct_ =
         expected_figures(basis->problem, noise, dag, frontier.plan(plan->base_point_), std::nullopt).saving_pct;
@@ -215,8 +232,9 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   plan->max_clock_energy_ = summary.baseline.energy;
   plan->max_clock_straggler_power_ =
       straggler_power(basis->dag, max_clock_plan(basis->problem), basis->problem.blocking);
-  plan->prepare({plan->base_point_, frontier.time(plan->base_point_)}, [&](double) { return watched(1.0); });
+  plan->settle_base(tighter, [&](double) { return watched(1.0); });
   if (cancelled) return nullptr;
+  if (!policy) plan->take_power(request);
   if (policy && adjusted && adjusted->measurements == plan->measurements_) plan->take_up(*adjusted, *policy);
   return plan;
 }
@@ -241,7 +259,10 @@ JobPlan::JobPlan(const JobPlan& other)
       switch_latency_(other.switch_latency_),
       switch_spread_(other.switch_spread_),
       min_dwell_(other.min_dwell_),
-      asked_(other.asked_) {}
+      asked_(other.asked_),
+      limits_(other.limits_),
+      power_(other.power_),
+      least_peak_(other.least_peak_) {}
 
 std::shared_ptr<const JobPlan> JobPlan::reconfigured(std::span<const std::vector<MeasuredTimes>> stages) const {
   const std::shared_ptr<JobPlan> next(new JobPlan(*this));
@@ -253,6 +274,8 @@ std::shared_ptr<const JobPlan> JobPlan::reconfigured(std::span<const std::vector
 void JobPlan::set_only_plan(const ClockPlan& plan) {
   const PlanProblem& problem = basis_->realised;
   expected_saving_pct_.reset();  // it belonged to another plan
+  power_.reset();
+  least_peak_ = Watts(0);
   result_.frontier = Frontier(problem.total_blocking());
   result_.frontier.add(replay(*problem.dag, problem.blocking, plan), plan);
   result_.frontier.finish();
@@ -301,7 +324,7 @@ std::size_t JobPlan::point_for(Seconds allowed) const {
 }
 
 bool JobPlan::is_prepared(const Run& run) const {
-  if (switch_latency_ == 0 && min_dwell_ == 0) return true;
+  if (is_without_cost()) return true;
   const std::lock_guard lock(mutex_);
   return prepared_.count(run) != 0;
 }
@@ -313,21 +336,43 @@ bool JobPlan::is_prepared_at_once(const Run& run) const {
 
 void JobPlan::prepare(const Run& run, const Progress& progress) const {
   if (is_prepared(run)) return;
+  if (limits_ && !limits_->kept && waits_for_straggler(run)) return take_base_for(run);
   const PlanProblem& problem = basis_->realised;
   PreparedRun made;
   const Nanoseconds allowed = to_nanoseconds(run.allowed);
-  SwitchingTerms terms{allowed, switch_latency_, min_dwell_};
-  terms.waits_until = waits_for_straggler(run) ? allowed : 0;
-  terms.spread = switch_spread_;
-  terms.asked = asked_;
+  const SwitchingTerms terms = terms_of(run.allowed, waits_for_straggler(run));
   if (!is_searched(run)) {
     const auto slowest = slowest_in_time(problem, frontier(), allowed, terms);
     if (!slowest || *slowest < base_point_) return take_base_for(run);
     made.plan = frontier().plan(std::min(*slowest, run.point));
+    if (!is_inside(made.plan)) return take_base_for(run);
   } else {
-    auto fronts = switching_fronts(problem, {{frontier().plan(run.point)}}, terms, progress);
-    made.plan = std::move(fronts.front()[few_changes(problem, fronts.front())].plan);
+    made = searched(problem, frontier().plan(run.point), terms, progress);
+    if (!made.inside && waits_for_straggler(run)) return take_base_for(run);
   }
+  keep_prepared(run, std::move(made));
+}
+
+SwitchingTerms JobPlan::terms_of(Seconds allowed, bool waits) const {
+  SwitchingTerms terms{to_nanoseconds(allowed), switch_latency_, min_dwell_};
+  terms.waits_until = waits ? terms.deadline : 0;
+  terms.spread = switch_spread_;
+  terms.asked = asked_;
+  return terms;
+}
+
+JobPlan::PreparedRun JobPlan::searched(const PlanProblem& problem, ClockPlan plan, const SwitchingTerms& terms,
+                                       const Progress& progress) const {
+  PreparedRun made;
+  std::vector<SwitchingPlan> front = std::move(switching_fronts(problem, {{plan}}, terms, progress).front());
+  std::erase_if(front, [&](const SwitchingPlan& one) { return !is_inside(one.plan); });
+  made.plan = front.empty() ? std::move(plan) : std::move(front[few_changes(problem, front)].plan);
+  made.inside = !front.empty() || is_inside(made.plan);
+  return made;
+}
+
+void JobPlan::keep_prepared(const Run& run, PreparedRun made) const {
+  const PlanProblem& problem = basis_->realised;
   const auto run_with = [&](Nanoseconds latency) {
     return emulate_switching(*problem.dag, made.plan, problem.blocking, latency, asked_);
   };
@@ -343,13 +388,90 @@ void JobPlan::prepare(const Run& run, const Progress& progress) const {
   const auto total = [&](const PreparedRun& it) { return it.energy + it.straggler_power * (run.allowed - it.time); };
   const std::lock_guard lock(mutex_);
   const auto base = prepared_.find({base_point_, frontier().time(base_point_)});
-  if (base != prepared_.end() && total(base->second) < total(made)) made = base->second;
+  if (base != prepared_.end() && base->second.inside && total(base->second) < total(made)) made = base->second;
   prepared_[run] = std::move(made);
+}
+
+bool JobPlan::is_inside(const ClockPlan& plan) const {
+  return !limits_ || !limits_->kept || keeps_late(basis_->realised, plan, *limits_, late());
+}
+
+// While a change is late, an operation draws what the clock before does. Where no plan for the base point keeps to the
+// limits then, plans inside tighter limits are tried, slower points, and at last the plan of least power, which hardly
+// changes a clock.
+void JobPlan::settle_base(const std::vector<TighterPlan>& tighter, const Progress& progress) {
+  constexpr std::size_t kMostTried = 8;
+  if (limits_ && !limits_->kept && !is_without_cost()) return settle_least();
+  prepare(base_run(), progress);
+  if (!limits_ || is_without_cost()) return;
+  const std::size_t first = base_point_;
+  const auto inside = [&] { return prepared_.at(base_run()).inside; };
+  for (const TighterPlan& one : tighter) {
+    if (inside()) break;
+    PlanProblem capped = capped_problem(basis_->problem, one.share);
+    capped.dag = basis_->realised.dag;
+    PreparedRun made = searched(capped, one.plan, terms_of(one.time, false), progress);
+    if (!made.inside) continue;
+    keep_prepared(base_run(), std::move(made));
+    limited_by_ = name_of(PaceLimit::kPower);
+  }
+  for (std::size_t k = 1; k <= kMostTried && !inside(); ++k) {
+    base_point_ = first + (frontier().size() - 1 - first) * k / kMostTried;
+    prepare(base_run(), progress);
+  }
+  if (base_point_ != first) limited_by_ = name_of(PaceLimit::kPower);
+  if (inside()) return;
+  PreparedRun least;
+  least.plan = least_power_plan(basis_->realised);
+  limits_->kept = least.inside = is_inside(least.plan);
+  prepared_.erase(base_run());
+  keep_prepared(base_run(), std::move(least));
+}
+
+void JobPlan::settle_least() {
+  const auto figure_of = [&](const ClockPlan& plan) {
+    const PowerShape shape =
+        late_shape(basis_->realised, plan, limits_->copies, late(), limits_->limits.ramp_window).shape;
+    return limits_->limits.peak ? shape.peak.value() : shape.ramp_w_per_s;
+  };
+  PreparedRun least{least_power_plan(basis_->realised), {}, {}, {}, false};
+  ClockPlan planned = frontier().plan(base_point_);
+  if (figure_of(planned) < figure_of(least.plan)) least.plan = std::move(planned);
+  keep_prepared(base_run(), std::move(least));
+}
+
+void JobPlan::take_power(const JobRequest& request) {
+  const LimitsKept kept = limits_.value_or(LimitsKept{{}, request.data_parallel * request.tensor_parallel});
+  const ClockPlan plan = is_without_cost() ? frontier().plan(base_point_) : prepared_.at(base_run()).plan;
+  const Seconds window = limits_ ? kept.limits.ramp_window : request.limits.ramp_window;
+  const LateShape late_figures = late_shape(basis_->realised, plan, kept.copies, late(), window);
+  const PowerShape& shape = late_figures.shape;
+  JobPowerStatus& power = power_.emplace();
+  power.max_power = kept.limits.peak;
+  power.max_ramp_w_per_s = kept.limits.ramp_w_per_s;
+  power.ramp_window = window;
+  power.kept = kept.kept;
+  power.mean = shape.mean;
+  power.peak = shape.peak;
+  power.greatest_step = shape.greatest_step;
+  power.ramp_w_per_s = shape.ramp_w_per_s;
+  if (late_figures.has_swing) {
+    power.swing = shape.swing.peak_to_peak;
+    power.swing_hz = shape.swing.hertz;
+  }
+  power.max_clock_peak =
+      peak_of(power_curve(basis_->dag, max_clock_plan(basis_->problem), basis_->problem.blocking, kept.copies));
+  least_peak_ =
+      peak_of(power_curve(basis_->dag, least_power_plan(basis_->problem), basis_->problem.blocking, kept.copies));
+  power.least_time = kept.least_time;
+  if (!kept.least) return;
+  power.least_peak = kept.least->peak;
+  power.least_ramp_w_per_s = kept.least->ramp_w_per_s;
 }
 
 void JobPlan::take_base_for(const Run& run) const {
   const std::lock_guard lock(mutex_);
-  prepared_[run] = prepared_.at({base_point_, frontier().time(base_point_)});
+  prepared_[run] = prepared_.at(base_run());
 }
 
 void JobPlan::keep_only(const std::vector<Run>& runs) const {
@@ -359,11 +481,17 @@ void JobPlan::keep_only(const std::vector<Run>& runs) const {
   });
 }
 
+Seconds JobPlan::schedule_time() const {
+  if (is_without_cost()) return frontier().time(base_point_);
+  const std::lock_guard lock(mutex_);
+  return prepared_.at(base_run()).time;
+}
+
 JobPlan::Schedule JobPlan::schedule(const Run& run) const {
   const ComputationDag& dag = *basis_->realised.dag;
   Schedule schedule{{}, frontier().time(run.point), frontier().energy(run.point), Watts()};
   ClockPlan plan;
-  if (switch_latency_ == 0 && min_dwell_ == 0) {
+  if (is_without_cost()) {
     plan = result_.frontier.plan(run.point);
     schedule.straggler_power = straggler_power(dag, plan, basis_->realised.blocking);
   } else {
@@ -391,6 +519,11 @@ JobPlan::Schedule JobPlan::schedule(const Run& run) const {
 std::vector<std::string> JobPlan::warnings() const {
   std::vector<std::string> all = blocking_warnings(basis_->spec, basis_->profile, basis_->dag);
   if (!order_warning_.empty()) all.push_back(order_warning_);
+  if (limits_ && power_) {
+    const std::string warning = limits_warning(*limits_, power_->peak, power_->ramp_w_per_s, schedule_time());
+    if (!warning.empty()) all.push_back(warning);
+    return all;
+  }
   if (status_ == PlanStatus::kComplete) return all;
   const std::string there =
       reached_ ? fmt::format("has what is slower than {:.4g} s", reached_->value()) : "lacks all but";

@@ -19,7 +19,9 @@
 #include "plan/envpipe.h"
 #include "plan/expected_saving.h"
 #include "plan/planner.h"
+#include "plan/switching.h"
 #include "server/adjusted_plan.h"
+#include "server/limited_plan.h"
 #include "server/measurements.h"
 #include "server/order_seen.h"
 #include "wire/job_messages.h"
@@ -37,7 +39,8 @@ inline constexpr std::int64_t kMostServerOperations = 500'000;
 [[nodiscard]] std::string planner_of(const JobRequest& request);
 
 // Estimates roughly how long planning a job takes, to choose whose turn it is.
-[[nodiscard]] Seconds expected_planning_time(const JobRequest& request);
+// A limited job is planned several times.
+[[nodiscard]] Seconds expected_planning_time(const JobRequest& request, bool limited = false);
 
 // Returns the pipeline that a job asks for. Throws UsageError where planner, schedule and numbers do not go together.
 [[nodiscard]] PipelineSpec pipeline_of(const JobRequest& request);
@@ -54,17 +57,19 @@ class JobPlan {
   // Perseus is ended, its frontier is incomplete: it has the slow end, and rougher plans for T_min and the job's pace.
   // Where executed steps adjust the plan, it goes on from `adjusted` if that belongs to the same measurements. `fixed`
   // lists the stages of which `ranks` has no rank, `asked` says when the ranks ask for clocks, and `seen` which orders
-  // they are known not to run.
+  // they are known not to run. Within `limits` on power the frontier has the plans that keep to them; where there is
+  // none, or time runs out, it has one plan of little power.
   [[nodiscard]] static std::shared_ptr<const JobPlan> make(
       const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks,
       const Progress& progress, const std::optional<AdjustedPlan>& adjusted = std::nullopt,
       const std::vector<FixedStage>& fixed = {}, const std::function<bool()>& out_of_time = {},
-      ClocksAsked asked = ClocksAsked::kWhenFree, OrderSeen seen = OrderSeen::kAsTold);
+      ClocksAsked asked = ClocksAsked::kWhenFree, OrderSeen seen = OrderSeen::kAsTold,
+      const JobPowerLimits& limits = {});
   JobPlan& operator=(const JobPlan&) = delete;
 
   [[nodiscard]] const Frontier& frontier() const { return result_.frontier; }
   // Returns the point to run without stragglers: of the points that are as fast as maximum clocks, or as the job's
-  // target, the one of least energy.
+  // target, the one of least energy. Within limits on power there may be none as fast: then the fastest.
   [[nodiscard]] std::size_t base_point() const { return base_point_; }
   // Returns the point to run where an iteration may take `allowed`, T_opt = min(T*, T') (Perseus eq. 2), which is never
   // faster than the base point. Costs microseconds.
@@ -114,6 +119,16 @@ class JobPlan {
 
   [[nodiscard]] PlanStatus status() const { return status_; }
 
+  // Returns the limits on power for which this was planned; an empty one: none.
+  [[nodiscard]] JobPowerLimits limits() const { return limits_ ? limits_->limits : JobPowerLimits{}; }
+  [[nodiscard]] bool is_limited() const { return limits_.has_value(); }
+  [[nodiscard]] bool keeps_limits() const { return !limits_ || (limits_->kept && limits_->found); }
+  // Returns the power of the whole job at the base point, late clock changes charged; none where executed steps have
+  // adjusted the plan.
+  [[nodiscard]] const std::optional<JobPowerStatus>& power() const { return power_; }
+  // Returns the peak of the whole job with every computation at its option of least power; 0 where power() is none.
+  [[nodiscard]] Watts least_peak() const { return least_peak_; }
+
   // Returns the number of the order of schedule()'s computations (RankSchedule::order).
   [[nodiscard]] std::int64_t order() const { return order_; }
   // Returns what an iteration at maximum clocks takes by the profile.
@@ -131,6 +146,7 @@ class JobPlan {
     Seconds time;
     Joules energy;
     Watts straggler_power;
+    bool inside = true;  // the limits on power, where there are some that can be kept
   };
 
   // What all plans from the same measurements share.
@@ -157,6 +173,19 @@ class JobPlan {
   // Whether the run's schedule comes from a search for few changes.
   [[nodiscard]] bool is_searched(const Run& run) const { return min_dwell_ > 0 || !waits_for_straggler(run); }
   void take_base_for(const Run& run) const;  // where nothing slower ends in time
+  [[nodiscard]] bool is_inside(const ClockPlan& plan) const;
+  [[nodiscard]] Run base_run() const { return {base_point_, frontier().time(base_point_)}; }
+  [[nodiscard]] SwitchingTerms terms_of(Seconds allowed, bool waits) const;
+  // Searches for few changes from `plan` on, inside the limits.
+  [[nodiscard]] PreparedRun searched(const PlanProblem& problem, ClockPlan plan, const SwitchingTerms& terms,
+                                     const Progress& progress) const;
+  void settle_base(const std::vector<TighterPlan>& tighter, const Progress& progress);
+  void settle_least();  // where no plan keeps to the limits
+  void keep_prepared(const Run& run, PreparedRun made) const;
+  [[nodiscard]] bool is_without_cost() const { return switch_latency_ == 0 && min_dwell_ == 0; }
+  [[nodiscard]] LatePower late() const { return {switch_latency_, switch_spread_, asked_}; }
+  [[nodiscard]] Seconds schedule_time() const;  // of the base point's schedule
+  void take_power(const JobRequest& request);
 
   std::shared_ptr<const Basis> basis_;
   PlannerResult result_;
@@ -178,6 +207,9 @@ class JobPlan {
   Nanoseconds switch_spread_ = 0;   // by how much sooner a change may take hold
   Nanoseconds min_dwell_ = 0;
   ClocksAsked asked_ = ClocksAsked::kWhenFree;
+  std::optional<LimitsKept> limits_;  // where there are limits on power
+  std::optional<JobPowerStatus> power_;
+  Watts least_peak_;
   mutable std::mutex mutex_;
   mutable std::map<Run, PreparedRun> prepared_;  // guarded by mutex_
 };

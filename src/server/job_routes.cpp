@@ -19,6 +19,7 @@ constexpr double kLongestAskedWait = 3600.0;
 // No job needs a longer description. A client that shows no right to register may be repeating a registration with the
 // token in the body, which has to be parsed to find out.
 constexpr std::size_t kLongestJob = 64u << 10u;
+constexpr std::size_t kLongestLimits = 64u << 10u;  // some 100 bytes for each of kMostBudgetPeriods
 
 std::string job_of(const Request& request) { return request.parameters.at("job"); }
 
@@ -156,6 +157,18 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
          const Job& job = allowed(request);
          book.set_straggler(job.id(), read_message<StragglerNotice>(json_body(request)),
                             answer_with_json<StragglerTaken>(reply));
+       })});
+  router.add({"GET", "/v1/jobs/{job}/limits", Handler([allowed](const Request& request) {
+                return json_response(200, to_json(allowed(request).limits()));
+              })});
+  router.add(
+      {"PUT", "/v1/jobs/{job}/limits", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
+         const Job& job = allowed(request);
+         if (request.body.size() > kLongestLimits) {
+           throw HttpError(413, fmt::format("limits have at most {} bytes, and a budget {} periods", kLongestLimits,
+                                            kMostBudgetPeriods));
+         }
+         book.set_limits(job.id(), read_message<JobLimits>(json_body(request)), answer_with_json<JobLimits>(reply));
        })});
   router.add(
       {"POST", "/v1/jobs/{job}/steps", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {

@@ -54,7 +54,7 @@ void PlanningQueue::add(Seconds expected, Entry entry) {
 
 std::shared_ptr<PlanningTask> PlanningQueue::submit(Order order) {
   auto task = std::make_shared<PlanningTask>();
-  const Seconds expected = expected_planning_time(order.request);
+  const Seconds expected = expected_planning_time(order.request, any_of(order.limits));
   add(expected, {std::move(order), task, {}, {}});
   return task;
 }
@@ -132,7 +132,7 @@ void PlanningQueue::plan(Entry& entry) {
     const Order& order = entry.order;
     if (progress(0.0))
       made = JobPlan::make(order.job, order.request, order.ranks, progress, order.adjusted, order.fixed, out_of_time,
-                           order.asked, order.seen);
+                           order.asked, order.seen, order.limits);
     if (!made && overdue && !mistaken && !task->cancelled()) {
       throw Error(fmt::format(
           "planning took longer than {} s, the most that this server gives a job (--planning-time), and was "

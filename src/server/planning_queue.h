@@ -46,6 +46,7 @@ class PlanningQueue {
     std::vector<FixedStage> fixed = {};
     ClocksAsked asked = ClocksAsked::kWhenFree;
     OrderSeen seen = OrderSeen::kAsTold;
+    JobPowerLimits limits = {};
   };
 
   struct Limits {

@@ -22,6 +22,7 @@ constexpr MetricInfo kRegistry[] = {
     {"flyball_server_jobs_expired_total", kCounter, "1", "why",
      "Jobs that expired: none of their ranks had been heard from for long (silent), or other jobs needed their place "
      "before a rank had registered (unstarted)."},
+    {"flyball_server_jobs_over_limits", kGauge, "1", "", "Jobs whose plan does not keep to their limits on power."},
     {"flyball_server_jobs_unmeasured_total", kCounter, "1", "",
      "Times that a job's patience (patience_s) ended before every stage had been measured."},
     {"flyball_server_measurement_reports_total", kCounter, "1", "", "Reports of measurements that were counted."},
@@ -78,7 +79,9 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
   const JobBook::Counts& counts = book.counts();
   std::map<JobState, std::size_t> states;
   std::size_t ranks = 0;
+  std::size_t over_limits = 0;
   for (const Job* job : book.jobs()) {
+    if (job->current() && !job->current()->plan->keeps_limits()) ++over_limits;
     ++states[job->state()];
     ranks += job->ranks().size();
   }
@@ -90,6 +93,7 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
   add("jobs_created_total", counts.jobs_created);
   text.add("flyball_server_jobs_expired_total", {{"why", "silent"}}, static_cast<double>(counts.expired_silent));
   text.add("flyball_server_jobs_expired_total", {{"why", "unstarted"}}, static_cast<double>(counts.expired_unstarted));
+  add("jobs_over_limits", over_limits);
   add("jobs_unmeasured_total", counts.stages_missed);
   add("measurement_reports_total", counts.reports);
   add("measurement_reports_repeated_total", counts.duplicate_reports);

@@ -48,6 +48,7 @@ struct StoredJob {
   double heard = 0.0;             // as in StoredHeard; 0: not known
   std::string party;              // who registered it (Access::party_of); empty: not known
   OrderSeen order_seen = OrderSeen::kAsTold;
+  std::optional<JobLimits> limits = std::nullopt;  // since the registration; none: those of the request
 };
 // When ranks of these jobs were last heard, in seconds since 1970.
 struct StoredHeard {
@@ -64,6 +65,10 @@ struct StoredGivenPlan {
 struct StoredOrderSeen {
   std::int64_t job = 0;
   OrderSeen seen = OrderSeen::kAsTold;
+};
+struct StoredLimits {
+  std::int64_t job = 0;
+  JobLimits limits;
 };
 struct StoredRank {
   std::int64_t job = 0;
@@ -108,8 +113,9 @@ struct StoreBarrier {
   bool urgent = false;
 };
 
-using StoreWrite = std::variant<StoredJob, StoredRank, StoredReport, StoredProfiled, StoredSweeps, StoredNotice,
-                                StoredVersion, StoredHeard, StoredGivenPlan, StoredOrderSeen, DeletedJob, StoreBarrier>;
+using StoreWrite =
+    std::variant<StoredJob, StoredRank, StoredReport, StoredProfiled, StoredSweeps, StoredNotice, StoredVersion,
+                 StoredHeard, StoredGivenPlan, StoredOrderSeen, StoredLimits, DeletedJob, StoreBarrier>;
 
 // --- What is read back, once, at the start. ---
 

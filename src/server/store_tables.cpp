@@ -20,15 +20,16 @@ namespace {
 
 // Format 1 had no table adjusted. Formats 1 and 2 had one table of sums: a rank that was measuring continues, and what
 // there is also counts as its last sweep. Formats 1 to 3 did not know which plan file a job runs, nor when it was last
-// heard; formats 1 to 4 did not know who had registered it, formats 1 to 5 not which orders its ranks do not run.
-constexpr std::int64_t kFormat = 6;
+// heard; formats 1 to 4 did not know who had registered it, formats 1 to 5 not which orders its ranks do not run,
+// formats 1 to 6 no limits but those of the registration.
+constexpr std::int64_t kFormat = 7;
 
 constexpr const char* kTables = R"(
 CREATE TABLE IF NOT EXISTS jobs(
   job INTEGER PRIMARY KEY, kind INTEGER NOT NULL, request TEXT NOT NULL, token BLOB NOT NULL,
   version INTEGER NOT NULL, frontier_version INTEGER NOT NULL, fingerprint INTEGER NOT NULL,
   given_plan INTEGER NOT NULL DEFAULT 0, heard REAL NOT NULL DEFAULT 0, party TEXT NOT NULL DEFAULT '',
-  order_seen INTEGER NOT NULL DEFAULT 0);
+  order_seen INTEGER NOT NULL DEFAULT 0, limits TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS ranks(
   job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE, rank INTEGER NOT NULL, body TEXT NOT NULL,
   last_sequence INTEGER NOT NULL, profiled INTEGER NOT NULL, PRIMARY KEY(job, rank)) WITHOUT ROWID;
@@ -62,6 +63,7 @@ constexpr NewColumn kNewColumns[] = {
     {"heard", "ALTER TABLE jobs ADD COLUMN heard REAL NOT NULL DEFAULT 0"},
     {"party", "ALTER TABLE jobs ADD COLUMN party TEXT NOT NULL DEFAULT ''"},
     {"order_seen", "ALTER TABLE jobs ADD COLUMN order_seen INTEGER NOT NULL DEFAULT 0"},
+    {"limits", "ALTER TABLE jobs ADD COLUMN limits TEXT NOT NULL DEFAULT ''"},
 };
 
 // The key is "3" for rank 3, and "/name" for anything else.
@@ -283,6 +285,11 @@ void StoreTables::write(const StoredOrderSeen& stored) {
       .run();
 }
 
+void StoreTables::write(const StoredLimits& stored) {
+  const std::string limits = to_json(stored.limits).dump();
+  statement("UPDATE jobs SET limits=? WHERE job=?").bind(1, std::string_view(limits)).bind(2, stored.job).run();
+}
+
 void StoreTables::write(const DeletedJob& deleted) {
   statement("DELETE FROM jobs WHERE job=?").bind(1, deleted.job).run();
 }
@@ -291,7 +298,7 @@ std::vector<LoadedJob> StoreTables::load() {
   std::vector<LoadedJob> jobs;
   Statement rows(database_,
                  "SELECT job,kind,request,token,version,frontier_version,fingerprint,given_plan,heard,party,"
-                 "order_seen FROM jobs ORDER BY job");
+                 "order_seen,limits FROM jobs ORDER BY job");
   while (rows.next()) {
     LoadedJob job;
     job.job.job = rows.integer(0);
@@ -354,6 +361,10 @@ void StoreTables::load_job(Statement& row, LoadedJob& loaded, RowPlace& place) {
     throw Error(fmt::format("column order_seen holds {}", seen));
   }
   job.order_seen = static_cast<OrderSeen>(seen);
+  const std::string limits = row.text(11);
+  place.column = "limits";
+  if (!limits.empty()) job.limits = read_message<JobLimits>(parse_json("its JSON", limits));
+  place.column = "";
 }
 
 void StoreTables::load_ranks(LoadedJob& job, RowPlace& place) {

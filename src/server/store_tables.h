@@ -46,6 +46,7 @@ class StoreTables {
   void write(const StoredHeard& stored);
   void write(const StoredGivenPlan& stored);
   void write(const StoredOrderSeen& stored);
+  void write(const StoredLimits& stored);
   void write(const DeletedJob& deleted);
   void write(const StoreBarrier& /*barrier*/) {}
   void take_up_sweep(std::int64_t job, int rank);

@@ -152,6 +152,11 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
              "Whether a transfer, which is measured as `p2p`, occupies the stage that sends as well as the one that "
              "receives. It then begins when both stages are ready for it.",
              {.left_out = true})
+      .field("limits", &R::limits,
+             "Limits on the power of all GPUs of the job together. The ranks then run the fastest plan that is found "
+             "inside, or where there is none, the one of the lowest peak. Only planners perseus and joint keep to "
+             "limits.",
+             {.left_out = true})
       .check([](const JsonObject& object, R& job) {
         if (job.id == "." || job.id == "..") object.refuse("id", "is a folder's name", "choose another id");
         need_one_or_per_stage(object, "blocking_power_w", job.blocking_power.size(), job.stages);
@@ -391,7 +396,10 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
       .field("trouble", &R::trouble,
              "What is wrong, in words: why planning failed, which ranks were left out, which stages stay at their "
              "highest clock, that no rank has finished measuring, that the ranks run another order than planned, that "
-             "iterations take longer than promised, or what is unusual; empty when all is well.")
+             "iterations take longer than promised, that no plan keeps to the limits on power, or what is unusual; "
+             "empty when all is well.")
+      .field("power", &R::power,
+             "The power of the job's plan, and the limits on it. Null: there is no plan, or executed steps adjust it.")
       .field("stragglers", &R::stragglers, "The job's stragglers, in force or announced.")
       .field("promise", &R::promise, &JobPromise::verdict,
              "Whether iterations take what the plan promises. unknown: nobody has compared them yet; slower: they took "
@@ -433,12 +441,14 @@ Record<SchedulesReplaced> description_of(const SchedulesReplaced* /*type*/) {
 
 Record<JobTrouble> description_of(const JobTrouble* /*type*/) {
   using R = JobTrouble;
-  return Record<R>::answer("JobTrouble", kEvent,
-                           "Event `trouble`: the job's patience has ended, its ranks run another order than planned, "
-                           "or its iterations "
-                           "take longer than promised.")
+  return Record<R>::answer(
+             "JobTrouble", kEvent,
+             "Event `trouble`: the job's patience has ended, its ranks run another order than planned, its iterations "
+             "take longer than promised, or no plan keeps to its limits on power.")
       .field("job", &R::job, "The job's id.", {.needed = true})
-      .field("trouble", &R::trouble, "What the job has waited for in vain, or what its ranks run, in words.",
+      .field("trouble", &R::trouble,
+             "What the job has waited for in vain, what its ranks run, or what cannot be kept, "
+             "in words.",
              {.needed = true});
 }
 
@@ -496,7 +506,7 @@ Record<FrontierReport> description_of(const FrontierReport* /*type*/) {
       .field("limited_by", &R::limited_by,
              "Why the base point is not slower. baseline_time: it may take no longer than all-maximum clocks; "
              "target_time: it may take no longer than target_time_s; least_energy: more time is allowed, but all "
-             "slower points take more energy.")
+             "slower points take more energy; power: limits on power allow no faster plan, or none at all.")
       .field("switch_latency_s", &R::switch_latency,
              "Longest time from a clock change until it takes effect, as schedules charge it; 0: changes are free.")
       .field("expected_saving_pct", &R::expected_saving_pct,

@@ -26,6 +26,7 @@ inline constexpr std::int64_t kMostRanks = 131'072;       // of one job
 inline constexpr std::size_t kMostClocks = 1'000;         // that one rank may set
 inline constexpr std::size_t kMostMeasurements = 10'000;  // in one report
 inline constexpr std::size_t kMostStepTimes = 500'000;    // computations of one stage in an iteration
+inline constexpr std::size_t kMostBudgetPeriods = 512;    // of one job
 inline constexpr std::size_t kShortestToken = 32;         // characters
 // Highest sequence number of reports and notices. Nanoseconds since 1970 fit until 2116, and there is always a higher
 // number.
@@ -38,6 +39,26 @@ enum class JobOrder {
 };
 template <>
 inline constexpr auto kNamesOf<JobOrder> = name_list("fixed", "free");
+
+// Limits on the power that all GPUs of a job draw together, as its plan is emulated (pipeline/power_curve.h): pipelines
+// and the ranks of a stage are in step, which is when they draw most. A default one limits nothing.
+struct JobLimits {
+  // The most that they may draw from one time until another, in seconds since 1970.
+  struct Period {
+    Seconds from;
+    Seconds until;
+    Watts power;
+
+    bool operator==(const Period&) const = default;
+  };
+  std::optional<Watts> max_power;          // at all times
+  std::optional<double> max_ramp_w_per_s;  // of the power averaged over the window, from one window to the next
+  Seconds ramp_window{1.0};
+  std::vector<Period> budget;  // rising in time, not overlapping; max_power holds as well, and alone in gaps
+
+  bool operator==(const JobLimits&) const = default;
+  [[nodiscard]] bool any() const { return max_power || max_ramp_w_per_s || !budget.empty(); }
+};
 
 // POST /v1/jobs. A request that is sent again with the same id, body and token changes nothing and gets the same
 // answer; a client that wants to survive a lost answer therefore chooses id and token itself.
@@ -64,7 +85,8 @@ struct JobRequest {
   bool executes_order = false;         // the ranks run what their schedules say in that order (RankSchedule::order)
   std::optional<JobOrder> order;       // none: free where executes_order and planner or memory limit ask for it
   bool transfers_occupy_both = false;  // a stage that sends waits for the transfer (PipelineSpec)
-  Seconds patience{300.0};             // from the first profiled rank on
+  JobLimits limits;
+  Seconds patience{300.0};  // from the first profiled rank on
 
   bool operator==(const JobRequest&) const = default;
   [[nodiscard]] std::int64_t ranks() const {
@@ -238,6 +260,25 @@ inline constexpr auto kNamesOf<PlanStatus> = name_list("complete", "incomplete")
 template <>
 inline constexpr auto kUnknownName<PlanStatus> = PlanStatus::kIncomplete;
 
+// The power of all GPUs of a job together, as the plan in force for its base point is emulated.
+struct JobPowerStatus {
+  std::optional<Watts> max_power;  // for which it was planned, of max_power and budget the lower; none: no limit
+  std::optional<double> max_ramp_w_per_s;
+  Seconds ramp_window;
+  bool kept = true;  // whether the plan keeps to these limits
+  Watts mean;
+  Watts peak;
+  Watts greatest_step;  // from one moment to the next
+  double ramp_w_per_s = 0.0;
+  std::optional<Watts> swing;  // the strongest oscillation between 0.1 and 20 Hz, from peak to peak
+  std::optional<double> swing_hz;
+  Watts max_clock_peak;                        // the peak with all computations at their highest clock
+  std::optional<Seconds> least_time;           // no plan in this order that keeps to max_power is faster
+  std::optional<Watts> least_peak;             // the lowest peak that was found, where limits are not kept
+  std::optional<double> least_ramp_w_per_s;    // likewise
+  std::optional<Seconds> limit_changes_after;  // time until the server plans for another part of the budget
+};
+
 // GET /v1/jobs/{job}
 struct JobStatus {
   std::string job;
@@ -258,6 +299,7 @@ struct JobStatus {
   std::int64_t frontier_version = 0;      // of the frontier; 0: none yet
   std::optional<PlanStatus> plan_status;  // of the schedules in force; none where there are none
   std::string trouble;  // why planning failed, that ranks were left out, or what is odd; empty when all is well
+  std::optional<JobPowerStatus> power;  // none where there is no plan, or one that executed steps adjust
   std::vector<StragglerState> stragglers;
   JobPromise promise;
   JobSavings savings;
@@ -358,6 +400,8 @@ struct RankSchedule {
 
 [[nodiscard]] nlohmann::ordered_json to_json(const std::vector<ScheduledComputation>& computations);
 
+[[nodiscard]] Record<JobLimits::Period> description_of(const JobLimits::Period*);
+[[nodiscard]] Record<JobLimits> description_of(const JobLimits*);
 [[nodiscard]] Record<JobRequest> description_of(const JobRequest*);
 [[nodiscard]] Record<JobRegistered> description_of(const JobRegistered*);
 [[nodiscard]] Record<RankRequest> description_of(const RankRequest*);
@@ -372,6 +416,7 @@ struct RankSchedule {
 [[nodiscard]] Record<StragglerTaken> description_of(const StragglerTaken*);
 [[nodiscard]] Record<StragglerState::Announced> description_of(const StragglerState::Announced*);
 [[nodiscard]] Record<StragglerState> description_of(const StragglerState*);
+[[nodiscard]] Record<JobPowerStatus> description_of(const JobPowerStatus*);
 [[nodiscard]] Record<JobStatus> description_of(const JobStatus*);
 [[nodiscard]] Record<PlanningProgress> description_of(const PlanningProgress*);
 [[nodiscard]] Record<SchedulesReplaced> description_of(const SchedulesReplaced*);

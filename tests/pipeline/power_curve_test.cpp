@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/index.h"
+#include "pipeline/late_clocks.h"
 #include "pipeline/pipeline_spec.h"
 #include "support/small_pipelines.h"
 
@@ -130,6 +131,40 @@ TEST(PowerCurve, SwingsAtTheStrongestHarmonicOfTheBand) {
   EXPECT_NEAR(swing_of(square(20.0)).peak_to_peak.value(), 2.0 * one / 3.0, 1e-6);
   EXPECT_NEAR(swing_of(square(20.0)).hertz, 0.15, 1e-12);
   EXPECT_EQ(swing_of(square(0.04)).peak_to_peak, Watts(0));
+}
+
+// One stage that runs a forward at 1000 MHz and a backward at 1400 MHz; a change takes 50 ms. A forward takes 0.1 s or,
+// at 1000 MHz, 0.2 s, and 40 J; a backward as long and 50 J. The forward does half of its work at the old 1400 MHz, and
+// ends after 0.15 s. The backward does a quarter at 1000 MHz and the rest at 1400 MHz, in 0.125 s.
+TEST(LateClocks, AnOperationDrawsTheMeanOfTheClocksThatItRanAt) {
+  const auto options = [](double joules) {
+    return std::vector<ClockOption>{{Megahertz(1400), Seconds(0.1), Joules(joules)},
+                                    {Megahertz(1000), Seconds(0.2), Joules(joules)}};
+  };
+  const Profile profile{"test profile", 1, {{0, "forward", options(40), 0}, {0, "backward", options(50), 0}}};
+  const ComputationDag dag = scheduled_dag(ScheduleKind::k1f1b, profile, 1);
+  ASSERT_EQ(dag.type_of(0).instruction, "forward");
+  const ClockPlan plan = {1, 0};
+  const std::vector<Watts> blocking = {Watts(75)};
+  LateClocks late(dag, blocking, 50 * kMillisecond);
+  const PowerCurve curve = late.power(plan, 2);
+  EXPECT_EQ(curve.period, 275 * kMillisecond);
+  EXPECT_THAT(curve.begin, ElementsAre(0, 150 * kMillisecond));
+  EXPECT_THAT(watts_of(curve),
+              ElementsAre(::testing::DoubleNear(2 * 40 / 0.15, 1e-6), ::testing::DoubleNear(2 * 50 / 0.125, 1e-6)));
+}
+
+// Without latency it is the curve of the plan, waits at their clocks included.
+TEST(LateClocks, WithoutLatencyDrawWhatThePlanDraws) {
+  const ComputationDag dag =
+      scheduled_dag(ScheduleKind::kGpipe, uniform_profile(2, {{"forward", 1}, {"backward", 2}}), 2);
+  const ClockPlan plan = same_clock_plan(dag, 0);
+  const std::vector<Watts> blocking = {Watts(100), Watts(50)};
+  const PowerCurve curve = LateClocks(dag, blocking, 0).power(plan, 1);
+  const PowerCurve planned = power_curve(dag, plan, blocking);
+  EXPECT_EQ(curve.period, planned.period);
+  EXPECT_EQ(curve.begin, planned.begin);
+  EXPECT_EQ(curve.power, planned.power);
 }
 
 }  // namespace
