@@ -82,20 +82,26 @@ std::optional<PromiseGuard::Report> PromiseGuard::count(Step step, Seconds time,
 }
 
 void PromiseGuard::count_swept(Megahertz clock, Seconds time) {
-  if (knows_maximum()) swept_longest_ = 0.0;  // another sweep
+  if (knows_maximum()) stalls_ = {};  // another sweep
   reference_ = {};
   (void)count(Step::kSweep, time);
-  if (clock != swept_clock_) {
-    // The first step may have begun at another clock.
-    swept_clock_ = clock;
-    swept_.size = 0;
-    return;
+  if (clock == swept_clock_) return swept_.add(time.value());
+  // The first step may have begun at another clock.
+  swept_clock_ = clock;
+  close_swept_clock();
+}
+
+void PromiseGuard::close_swept_clock() {
+  if (swept_.size >= kFewSteps) {
+    const double middle = median(swept_, swept_.size);
+    for (std::size_t i = 0; i < swept_.size; ++i) {
+      const double excess = swept_.values[i] / middle - 1.0;
+      stalls_.sum += excess;
+      stalls_.longest = std::max(stalls_.longest, excess);
+    }
+    stalls_.steps += static_cast<double>(swept_.size);
   }
-  swept_.add(time.value());
-  if (swept_.size < kFewSteps) return;
-  const auto* const begin = swept_.values.data();
-  const double longest = *std::max_element(begin, begin + swept_.size);
-  swept_longest_ = std::max(swept_longest_, longest / median(swept_, swept_.size) - 1.0);
+  swept_.size = 0;
 }
 
 // What the ranks run at maximum clocks for is measured when it is reported, since they begin a schedule that follows
@@ -154,12 +160,14 @@ void PromiseGuard::measure_maximum() {
   // Other ranks may have begun a schedule in the last of these steps, which therefore is no outlier of maximum clocks.
   spent_ = longest_ = 0.0;
   spend(at_maximum_times_.values[size - 1] / middle - 1.0);
-  reference_.longest = swept_longest_;
+  close_swept_clock();
+  reference_.longest = stalls_.longest;
+  if (stalls_.steps > 0.0) reference_.excess = std::max(0.0, stalls_.sum / stalls_.steps);
   if (size < kMostMeasured / 2) return;  // a few steps tell nothing of outliers
   const auto* const begin = at_maximum_times_.values.data();
   const auto* const end = begin + size - 1;
   reference_.excess = std::max(0.0, std::accumulate(begin, end, 0.0) / static_cast<double>(end - begin) / middle - 1.0);
-  reference_.longest = std::max(swept_longest_, *std::max_element(begin, end) / middle - 1.0);
+  reference_.longest = std::max(stalls_.longest, *std::max_element(begin, end) / middle - 1.0);
 }
 
 // The budget is spent by steps in a row (Page's cumulative sum), so that what went well long ago is no credit.

@@ -87,6 +87,7 @@ class PromiseGuard {
   std::optional<Report> count_at_maximum(double time);
   std::optional<Report> count_planned(double time, bool given_up);
   void measure_maximum();
+  void close_swept_clock();
   [[nodiscard]] bool is_report_due();
   Report give_up(double time);
   void spend(double excess);
@@ -104,7 +105,12 @@ class PromiseGuard {
   bool settling_ = true;  // the step before ran at other clocks
   Megahertz swept_clock_;
   Latest<kMeasuredSteps> swept_;  // at that clock
-  double swept_longest_ = 0.0;    // excess of a step of the sweep over others at its clock
+  struct Stalls {                 // of the sweep, by how much steps exceed the median of their clock
+    double sum = 0.0;
+    double longest = 0.0;
+    double steps = 0.0;
+  };
+  Stalls stalls_;
   Latest<kMostMeasured> at_maximum_times_;
   Latest<kMostMeasured> times_;  // of this version's steps
   double spent_ = 0.0;           // by a run of steps that are too long, in iterations

@@ -142,10 +142,20 @@ bool is_known_instruction(const JobRequest& request, std::string_view instructio
   return parse_integer(instruction.substr(name.size() + 1)).value_or(request.chunks) < request.chunks;
 }
 
+namespace {
+
+PipelineSpec pipeline_asked_for(const JobRequest& request, ClocksAsked asked) {
+  PipelineSpec spec = pipeline_of(request);
+  spec.clocks_asked = asked;
+  return spec;
+}
+
+}  // namespace
+
 JobPlan::Basis::Basis(const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks,
-                      const std::vector<FixedStage>& fixed)
+                      const std::vector<FixedStage>& fixed, ClocksAsked asked)
     : profile(merged_profile(job, ranks, fixed)),
-      spec(pipeline_of(request)),
+      spec(pipeline_asked_for(request, asked)),
       dag(build_dag(spec, profile)),
       problem(make_problem(dag, spec.blocking_powers(dag.stages(), profile), unit_time_of(request, dag),
                            CostModel::kHull, request.noise, spec.memory_limit)) {
@@ -166,7 +176,7 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
     over = over || (!cancelled && out_of_time && out_of_time());
     return !cancelled && !over;
   };
-  const auto basis = std::make_shared<Basis>(job, request, ranks, fixed);
+  const auto basis = std::make_shared<Basis>(job, request, ranks, fixed, asked);
   const std::shared_ptr<JobPlan> plan(new JobPlan);
   plan->basis_ = basis;
   plan->planner_ = planner_of(request);

@@ -152,7 +152,7 @@ class JobPlan {
   // What all plans from the same measurements share.
   struct Basis {
     Basis(const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks,
-          const std::vector<FixedStage>& fixed);
+          const std::vector<FixedStage>& fixed, ClocksAsked asked);
     Basis(const Basis&) = delete;
     Basis& operator=(const Basis&) = delete;
 
