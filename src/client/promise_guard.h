@@ -63,13 +63,13 @@ class PromiseGuard {
 
  private:
   // The latest of something, oldest first.
-  template <std::size_t kMost>
+  template <std::size_t Most>
   struct Latest {
-    std::array<double, kMost> values{};
+    std::array<double, Most> values{};
     std::size_t size = 0;
     void add(double value) {
-      if (size == kMost) {
-        for (std::size_t i = 1; i < kMost; ++i) values[i - 1] = values[i];
+      if (size == Most) {
+        for (std::size_t i = 1; i < Most; ++i) values[i - 1] = values[i];
         --size;
       }
       values[size++] = value;

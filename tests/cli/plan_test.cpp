@@ -220,8 +220,13 @@ TEST(PlanJson, WaitingIsPaidAtTheClockThatIsKept) {
 TEST(PlanJson, WaitingIsAtTheNextClockIfTheEngineAsksForIt) {
   std::string profile = "stage,instruction,frequency,time,energy\n";
   for (const std::string stage : {"0", "1"}) {
-    profile += stage + ",forward,300,1.0,400\n" + stage + ",forward,200,1.5,420\n" + stage + ",backward,300,2.0,800\n" +
-               stage + ",backward,200,2.5,600\n" + stage + ",waiting,300,1,100\n" + stage + ",waiting,200,1,80\n";
+    for (const char* row : {"forward,300,1.0,400", "forward,200,1.5,420", "backward,300,2.0,800",
+                            "backward,200,2.5,600", "waiting,300,1,100", "waiting,200,1,80"}) {
+      profile += stage;
+      profile += ',';
+      profile += row;
+      profile += '\n';
+    }
   }
   const auto run = [&](const std::vector<std::string>& more) {
     std::vector<std::string> options{"plan",     "-",    "--microbatches", "1", "--unit-time", "0.1s",
