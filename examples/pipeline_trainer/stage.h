@@ -37,6 +37,8 @@ struct Job {
   double switch_latency_s = 0.0;
   double time_scale = 1.0;
   bool flyball = true;  // false: train without it
+  // Computations are queued in a stream of the GPU; only what comes in and the end of a step are waited for.
+  bool run_ahead = false;
   std::string profile;  // file for what the stages measure; empty: none
 
   [[nodiscard]] int stages() const { return static_cast<int>(forward_s.size()); }
