@@ -126,11 +126,22 @@ class Stage {
     std::fclose(file);
   }
 
+  // With its stream, where Flyball is to act when the GPU comes to this place and not when this process does.
+  void set_speed(const char* type) {
+    job_.stream_clocks ? flyball_set_speed_in(session_, type, device_.stream()) : flyball_set_speed(session_, type);
+  }
+
   void compute(const char* type, double seconds) {
-    flyball_begin(session_, type);
-    device_.compute(type, seconds);
-    if (measured_) device_.wait();
-    flyball_end(session_, type);
+    if (job_.stream_clocks) {
+      flyball_begin_in(session_, type, device_.stream());
+      device_.compute(type, seconds);
+      flyball_end_in(session_, type, device_.stream());
+    } else {
+      flyball_begin(session_, type);
+      device_.compute(type, seconds);
+      if (measured_) device_.wait();
+      flyball_end(session_, type);
+    }
   }
 
   // Sent when all is computed that was queued before. Tensors that come in are waited for by this process.
@@ -155,7 +166,7 @@ class Stage {
   // one.
   void forward(int microbatch) {
     most_held_ = std::max(most_held_, ++held_);
-    flyball_set_speed(session_, "forward");
+    set_speed("forward");
     double activation = 1.0 + microbatch;
     if (!first()) activation = expect(links_.before, microbatch);
     compute("forward", job_.forward_s[static_cast<std::size_t>(stage_)]);
@@ -168,7 +179,7 @@ class Stage {
   }
 
   void backward(int microbatch) {
-    flyball_set_speed(session_, "backward");
+    set_speed("backward");
     double gradient = 0.0;
     if (last()) {
       gradient = gradients_.at(static_cast<std::size_t>(microbatch));

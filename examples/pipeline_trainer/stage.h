@@ -39,7 +39,8 @@ struct Job {
   bool flyball = true;  // false: train without it
   // Computations are queued in a stream of the GPU; only what comes in and the end of a step are waited for.
   bool run_ahead = false;
-  std::string profile;  // file for what the stages measure; empty: none
+  bool stream_clocks = false;  // with run_ahead: Flyball is called with the stream
+  std::string profile;         // file for what the stages measure; empty: none
 
   [[nodiscard]] int stages() const { return static_cast<int>(forward_s.size()); }
 };

@@ -35,6 +35,7 @@ std::optional<PromiseReport> Session::promise_report(Seconds time) {
   const PromiseGuard::Step step = sweeps()      ? PromiseGuard::Step::kSweep
                                   : had_clocks_ ? PromiseGuard::Step::kPlanned
                                                 : PromiseGuard::Step::kAtMaximum;
+  if (timeline_ && timeline_->take_late()) given_up_ = had_clocks_;
   const auto report = guard_.count(step, time, given_up_);
   if (!report) return std::nullopt;
   const double scale = options_.time_scale;
