@@ -63,8 +63,8 @@ int flyball_sim_work_like(unsigned gpu, const flyball_sim_activity* activity, do
 
 /* Queues work in a stream of the simulated libcuda.so.1 (a CUstream; null: the default stream of the thread's current
  * context), which alone exports this function, and does not wait for it. The work begins when all is done that was
- * queued in the stream before. `kind` and `seconds_at_max_clock` are those of flyball_sim_work. Work that fails, as on a
- * lost board, makes later calls on the stream fail (CUDA_ERROR_LAUNCH_FAILED). */
+ * queued in the stream before. `kind` and `seconds_at_max_clock` are those of flyball_sim_work. Work that fails, as on
+ * a lost board, makes later calls on the stream fail (CUDA_ERROR_LAUNCH_FAILED; here FLYBALL_SIM_LOST). */
 int flyball_sim_queue_work(void* stream, const char* kind, double seconds_at_max_clock);
 
 /* Between block and unblock this process waits for others with a kernel on the board (a blocked collective), which

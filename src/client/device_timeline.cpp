@@ -16,7 +16,7 @@ DeviceTimeline::DeviceTimeline(ClockController* controller) : state_(std::make_u
 
 DeviceTimeline::~DeviceTimeline() {
   state_->closed.store(true);
-  while (state_->inside.load() > 0) std::this_thread::yield();  // for less than a microsecond
+  wait_for_those_inside();
   if (state_->called.load() < queued_) (void)state_.release();
 }
 
@@ -25,7 +25,15 @@ void DeviceTimeline::step_begin(Nanoseconds patience) {
   first_ = true;
 }
 
-void DeviceTimeline::forget_clocks() { state_->generation.fetch_add(1); }
+void DeviceTimeline::forget_clocks() {
+  state_->generation.fetch_add(1);
+  wait_for_those_inside();
+}
+
+// For less than a microsecond, unless the driver's thread is held up just there.
+void DeviceTimeline::wait_for_those_inside() const {
+  while (state_->inside.load() > 0) std::this_thread::yield();
+}
 
 bool DeviceTimeline::take_late() { return state_->late.exchange(false); }
 
@@ -79,7 +87,8 @@ void DeviceTimeline::queue(void* stream, Call& call) {
 void DeviceTimeline::perform(void* data) noexcept {
   Call& call = *static_cast<Call*>(data);
   State& state = *call.state;
-  // The destructor closes first and then looks inside; here it is the other way round, so that one sees the other.
+  // Who closes or forgets does so first and then looks inside; here it is the other way round, so that one sees the
+  // other.
   state.inside.fetch_add(1);
   if (!state.closed.load()) {
     if (call.moment != nullptr) {

@@ -36,7 +36,7 @@ class DeviceTimeline {
   // A step begins whose clocks are given up when the GPU is at it for longer than `patience` (0: never), counted from
   // where it comes to the step's first clock.
   void step_begin(Nanoseconds patience);
-  // Clocks that were queued before this call are not asked for any more.
+  // Clocks that were queued before this call are not asked for after it.
   void forget_clocks();
   // Asks for the clock when all is done that was queued in the stream before. Asks at once where too many functions are
   // queued. Throws DeviceError where the driver refuses.
@@ -75,6 +75,7 @@ class DeviceTimeline {
     std::deque<std::atomic<Nanoseconds>> moments;  // which stay where they are while it grows
   };
 
+  void wait_for_those_inside() const;
   [[nodiscard]] Call* free_call();
   void queue(void* stream, Call& call);
   static void perform(void* data) noexcept;

@@ -27,6 +27,7 @@ bool Session::given_up_late() {
   if (late_at_ == 0 || monotonic_now() < late_at_) return false;
   sets_clocks_ = false;
   given_up_ = true;
+  if (timeline_) timeline_->forget_clocks();  // those that the GPU has not come to
   controller_->release();
   return true;
 }

@@ -1,4 +1,5 @@
-// dlopen with RTLD_NOLOAD finds a library that is there already, by its file's name or by the name that it gives itself.
+// dlopen with RTLD_NOLOAD finds a library that is there already, by its file's name or by the name that it gives
+// itself.
 #include "driver/stream_library.h"
 
 #include <dlfcn.h>

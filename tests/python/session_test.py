@@ -1,6 +1,7 @@
 """flyball.Session as it is installed, on a simulated GPU, without server and agent: what Python adds to the client."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -61,7 +62,7 @@ def test_an_engine_that_runs_ahead_is_profiled_in_its_stream(one_gpu):
     csv, refused = run(f"""
         import ctypes, flyball, json
         refused = []
-        cuda = ctypes.CDLL({str(PROGRAM.parent / "sim/cuda/libcuda.so.1")!r})
+        cuda = ctypes.CDLL({os.path.join(os.path.dirname(PROGRAM), "sim/cuda/libcuda.so.1")!r})
         context, stream = ctypes.c_void_p(), ctypes.c_void_p()
         assert cuda.cuInit(0) == 0
         assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
