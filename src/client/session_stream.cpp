@@ -28,15 +28,22 @@ void Session::set_next_speed_in(void* stream) {
   set_speed_in(types_.name(schedule_->types[position_]), stream);
 }
 
-// A span's moments have the numbers 2 i and 2 i + 1. A time of 0 in the span stands for them.
+// A span's moments have the numbers 2 i and 2 i + 1. A time of 0 in the span stands for them. Where the driver refuses,
+// nothing has begun.
 void Session::begin_in(std::string_view type, void* stream) {
-  const std::uint16_t number = open(type);
-  const bool first = step_.spans.empty();
   const bool measured = measures_step();
+  if (measured) (void)timeline();
+  const std::uint16_t number = open(type);
   step_.spans.push_back({number, measured ? 0 : monotonic_now(), 0});
   if (!measured) return;
-  if (probe_clock_ && first) timeline().set(stream, *probe_clock_);
-  timeline().note(stream, 2 * step_.spans.size() - 2);
+  try {
+    if (probe_clock_ && step_.spans.size() == 1) timeline_->set(stream, *probe_clock_);
+    timeline_->note(stream, 2 * step_.spans.size() - 2);
+  } catch (...) {
+    step_.spans.pop_back();
+    open_type_.reset();
+    throw;
+  }
 }
 
 void Session::end_in(std::string_view type, void* stream) {

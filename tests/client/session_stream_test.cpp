@@ -273,16 +273,33 @@ TEST_F(SessionStreamTest, WhatTheDriverRefusesIsSaid) {
   }
 }
 
-// Before anything has loaded a driver's library, as in a process that has no stream.
-TEST(StreamLibrary, IsNotLoadedForItsOwnSake) {
+TEST_F(SessionStreamTest, WhereTheDriverRefusesNothingHasBegun) {
+  open(options(false));
+  int nothing = 0;
+  session_->step_begin();
+  EXPECT_THROW(session_->begin_in("forward", &nothing), DeviceError);
+  session_->begin("forward");
+  session_->end("forward");
+  session_->step_end();
+  session_.reset();
+}
+
+// Before anything has loaded a driver's library, as in a process that has no stream: nothing is loaded for it, and the
+// calls without a stream go on.
+TEST_F(SessionTest, AStreamWithoutItsLibraryIsAnError) {
   if (::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) != nullptr) GTEST_SKIP() << "this process has loaded one";
+  open(options(false));
+  session_->step_begin();
   try {
-    const StreamLibrary library;
+    session_->begin_in("forward", nullptr);
     FAIL() << "there is no library";
   } catch (const DeviceError& error) {
     EXPECT_EQ(error.fault(), DeviceFault::kNoDriver);
     EXPECT_THAT(error.what(), HasSubstr("has loaded neither libcuda.so.1 nor libamdhip64.so"));
   }
+  session_->begin("forward");
+  session_->end("forward");
+  session_->step_end();
 }
 
 }  // namespace
