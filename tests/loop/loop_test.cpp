@@ -241,6 +241,18 @@ TEST(Loop, APlanThatIsNotKeptIsGivenUpAndTriedAgain) {
   EXPECT_TRUE(node.all_at_default());
 }
 
+// A process that runs ahead asks for a clock while its GPU is at an earlier computation. Without the stream iterations
+// take longer than promised, and the plan is given up.
+TEST(Loop, APlanOfAnEngineThatRunsAheadWithoutItsStreamIsGivenUp) {
+  Node node(10, 4);
+  node.start_trainer(four_stages({"--windows", "1000", "--run-ahead"}));
+  EXPECT_TRUE(
+      wait_until([&] { return node.trainer.output().find("longer than promised") != std::string::npos; }, kLong))
+      << node.trainer.output();
+  EXPECT_EQ(node.trainer.end(SIGTERM), 1);
+  EXPECT_TRUE(node.all_at_default());
+}
+
 // Whenever a rank is killed, the job ends and every clock is back.
 TEST(Loop, KilledRank) {
   std::mt19937 random(5);
