@@ -24,9 +24,13 @@ struct Window {
   double planned_energy_j = 0.0;
   double straggler_w = 0.0;  // all stages, while they wait for other pipelines after the iteration
   std::int64_t schedule_version = 0;
+  bool same_schedule = true;   // from begin to end
   std::int64_t order = 0;      // in which the last step ran; 0: 1F1B
   std::vector<int> most_held;  // per stage, microbatches held at a time in the last step
 };
+
+// The version of the schedule that all stages run; 0 where they run different ones, or none.
+[[nodiscard]] std::int64_t schedule_of_all(const std::vector<Answer>& answers);
 
 class Launcher {
  public:
@@ -59,6 +63,7 @@ class Launcher {
 
  private:
   Window measure_part(const std::string& name, int steps);
+  Window measure_once(const std::string& name, int steps);
   void command_all(const Command& command);
   void collect();
 

@@ -299,15 +299,6 @@ void show_reconfiguration(const std::vector<Answer>& answers, int steps) {
                static_cast<long long>(answers[0].state.schedule_version));
 }
 
-// The version of the schedule that all stages run; 0 where they run different ones, or none.
-std::int64_t schedule_of_all(const std::vector<Answer>& answers) {
-  const std::int64_t first = answers[0].state.schedule_version;
-  for (const Answer& answer : answers) {
-    if (answer.state.phase != FLYBALL_RUNNING || answer.state.schedule_version != first) return 0;
-  }
-  return first;
-}
-
 void train(const Options& options) {
   Job job = options.job;
   double now = 0.0;

@@ -271,6 +271,11 @@ typedef struct flyball_session_state {
   int64_t order;       /* the number of the order in which the step runs; 0: that of the options' schedule */
   int promise;         /* FLYBALL_KEPT, ... */
   double at_maximum_s; /* what an iteration takes at maximum clocks, as measured; 0: unknown */
+  /* What this rank's GPU has saved since the session began: so many iterations by plan, what they took by the GPU's own
+   * counter, and what as many at maximum clocks take. */
+  int64_t compared_iterations;
+  double compared_energy_j;
+  double compared_energy_at_maximum_j;
 } flyball_session_state;
 
 FLYBALL_API int flyball_session_get_state(flyball_session* session, flyball_session_state* state);

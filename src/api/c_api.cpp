@@ -203,6 +203,9 @@ flyball_session_state state_of(const SessionState& from) {
   state.order = from.order;
   state.promise = promise_code(from.promise);
   state.at_maximum_s = from.at_maximum.value();
+  state.compared_iterations = from.savings.iterations;
+  state.compared_energy_j = from.savings.energy.value();
+  state.compared_energy_at_maximum_j = from.savings.energy_at_maximum.value();
   return state;
 }
 

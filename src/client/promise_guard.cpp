@@ -21,6 +21,7 @@ constexpr double kNormalDeviation = 1.4826;  // a normal distribution's deviatio
 constexpr double kBudget = 0.8;              // of an iteration, for all that a plan may cost before it is given up
 constexpr double kAllowance = 5e-4;          // of a step, that spends nothing
 constexpr double kStall = 3.0;               // iterations: no clocks make a step so long that is given up in time
+constexpr std::size_t kFewSteps = 4;         // at one clock of a sweep, of which one may be an outlier
 constexpr std::int64_t kLongestSilence = 1024;
 
 // Of the last `count`, or all of fewer.
@@ -72,13 +73,29 @@ Seconds PromiseGuard::patience() const {
 }
 
 std::optional<PromiseGuard::Report> PromiseGuard::count(Step step, Seconds time, bool given_up) {
-  if (step == Step::kSweep) reference_ = {};
   if (step != Step::kAtMaximum) {
     settling_ = true;
     at_maximum_times_.size = 0;
   }
   if (ratio_ == 0.0 || step == Step::kSweep) return std::nullopt;
   return step == Step::kAtMaximum ? count_at_maximum(time.value()) : count_planned(time.value(), given_up);
+}
+
+void PromiseGuard::count_swept(Megahertz clock, Seconds time) {
+  if (knows_maximum()) swept_longest_ = 0.0;  // another sweep
+  reference_ = {};
+  (void)count(Step::kSweep, time);
+  if (clock != swept_clock_) {
+    // The first step may have begun at another clock.
+    swept_clock_ = clock;
+    swept_.size = 0;
+    return;
+  }
+  swept_.add(time.value());
+  if (swept_.size < kFewSteps) return;
+  const auto* const begin = swept_.values.data();
+  const double longest = *std::max_element(begin, begin + swept_.size);
+  swept_longest_ = std::max(swept_longest_, longest / median(swept_, swept_.size) - 1.0);
 }
 
 // What the ranks run at maximum clocks for is measured when it is reported, since they begin a schedule that follows
@@ -90,9 +107,9 @@ std::optional<PromiseGuard::Report> PromiseGuard::count_at_maximum(double time) 
   if (knows_maximum()) spend(time / reference_.time - 1.0);  // other ranks may have begun the schedule
   if (!at_maximum_) {
     if (!knows_maximum() && at_maximum_times_.size == kMeasuredSteps) measure_maximum();
-    if (given_up_ || !is_spent()) return std::nullopt;
-    given_up_ = true;
-    return Report{true, std::max<std::int64_t>(1, iterations_), Seconds(time), Seconds(reference_.time)};
+    if (!given_up_) return is_spent() ? std::optional(give_up(time)) : std::nullopt;
+    ++iterations_;
+    return is_report_due() ? std::optional(broken_) : std::nullopt;
   }
   ++iterations_;
   if (!is_report_due()) return std::nullopt;
@@ -106,14 +123,26 @@ std::optional<PromiseGuard::Report> PromiseGuard::count_planned(double time, boo
   if (given_up && time > kStall * promised()) return std::nullopt;
   times_.add(time);
   ++iterations_;
-  given_up_ = is_slower(time);
-  if (!given_up_ && !is_report_due()) return std::nullopt;
-  return Report{given_up_, iterations_, Seconds(mean(times_, kMeasuredSteps)), Seconds(reference_.time)};
+  const bool slower = is_slower(time);
+  if (!slower && !is_report_due()) return std::nullopt;
+  const double latest = mean(times_, kMeasuredSteps);
+  if (slower) return give_up(latest);
+  return Report{false, iterations_, Seconds(latest), Seconds(reference_.time)};
+}
+
+// The report is repeated, since the server may have been away.
+PromiseGuard::Report PromiseGuard::give_up(double time) {
+  given_up_ = true;
+  broken_ = {true, std::max<std::int64_t>(1, iterations_), Seconds(time), Seconds(reference_.time)};
+  report_at_ = iterations_ + kMeasuredSteps;
+  return broken_;
 }
 
 bool PromiseGuard::is_report_due() {
   if (iterations_ < report_at_) return false;
-  while (report_at_ <= iterations_) report_at_ += std::min(report_at_, kLongestSilence);
+  // The server waits for these.
+  const std::int64_t pause = at_maximum_ ? kMeasuredSteps : std::min(report_at_, kLongestSilence);
+  while (report_at_ <= iterations_) report_at_ += pause;
   return true;
 }
 
@@ -125,11 +154,12 @@ void PromiseGuard::measure_maximum() {
   // Other ranks may have begun a schedule in the last of these steps, which therefore is no outlier of maximum clocks.
   spent_ = longest_ = 0.0;
   spend(at_maximum_times_.values[size - 1] / middle - 1.0);
+  reference_.longest = swept_longest_;
   if (size < kMostMeasured / 2) return;  // a few steps tell nothing of outliers
   const auto* const begin = at_maximum_times_.values.data();
   const auto* const end = begin + size - 1;
   reference_.excess = std::max(0.0, std::accumulate(begin, end, 0.0) / static_cast<double>(end - begin) / middle - 1.0);
-  reference_.longest = *std::max_element(begin, end) / middle - 1.0;
+  reference_.longest = std::max(swept_longest_, *std::max_element(begin, end) / middle - 1.0);
 }
 
 // The budget is spent by steps in a row (Page's cumulative sum), so that what went well long ago is no credit.

@@ -27,7 +27,7 @@ class PromiseGuard {
 
   // What a step ran at.
   enum class Step {
-    kSweep,      // clocks of the sweep
+    kSweep,      // clocks of the sweep; counted by count_swept()
     kAtMaximum,  // default clocks
     kPlanned,    // the schedule's clocks
   };
@@ -44,8 +44,6 @@ class PromiseGuard {
   void adopt(std::int64_t version, double ratio, bool at_maximum);
 
   [[nodiscard]] std::int64_t version() const { return version_; }
-  // Returns whether the schedule has not begun yet, since it is measured first what maximum clocks take.
-  [[nodiscard]] bool waits_for_maximum() const { return ratio_ > 0.0 && !at_maximum_ && !knows_maximum(); }
 
   // Returns whether the next step may run by the schedule's clocks. It may not while the schedule has been given up,
   // and before it is known what a step takes at maximum clocks.
@@ -56,8 +54,12 @@ class PromiseGuard {
   [[nodiscard]] Seconds patience() const;
 
   // Counts a step; `given_up` says that its clocks were given up in its middle. Returns a report at once where the
-  // schedule is given up, and else after 10, 20, 40, ... and then every 1,024 iterations of a version.
+  // schedule is given up, again from time to time while that lasts, and else after 10, 20, 40, ... and then every 1,024
+  // iterations of a version; at maximum clocks every 10.
   std::optional<Report> count(Step step, Seconds time, bool given_up = false);
+  // Counts a step of the sweep, at this clock. How far such steps differ among themselves tells which stalls the
+  // training has anyway.
+  void count_swept(Megahertz clock, Seconds time);
 
  private:
   // The latest of something, oldest first.
@@ -86,6 +88,7 @@ class PromiseGuard {
   std::optional<Report> count_planned(double time, bool given_up);
   void measure_maximum();
   [[nodiscard]] bool is_report_due();
+  Report give_up(double time);
   void spend(double excess);
   [[nodiscard]] bool is_spent() const;
   [[nodiscard]] bool is_slower(double time);
@@ -96,8 +99,12 @@ class PromiseGuard {
   double ratio_ = 0.0;
   bool at_maximum_ = false;
   bool given_up_ = false;
+  Report broken_;  // what was reported then
   Reference reference_;
   bool settling_ = true;  // the step before ran at other clocks
+  Megahertz swept_clock_;
+  Latest<kMeasuredSteps> swept_;  // at that clock
+  double swept_longest_ = 0.0;    // excess of a step of the sweep over others at its clock
   Latest<kMostMeasured> at_maximum_times_;
   Latest<kMostMeasured> times_;  // of this version's steps
   double spent_ = 0.0;           // by a run of steps that are too long, in iterations

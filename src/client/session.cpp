@@ -99,7 +99,7 @@ void Session::adopt_schedule() {
   const std::int64_t before = guard_.version();
   guard_step();
   const RankSchedule none;
-  const RankSchedule& plan = by_plan() && !guard_.waits_for_maximum() ? schedule_->plan : none;
+  const RankSchedule& plan = had_clocks_ ? schedule_->plan : none;
   state_.schedule_version = plan.version;
   state_.schedule_point = plan.point;
   state_.planned_time = plan.iteration_time;
@@ -193,7 +193,7 @@ void Session::step_end() {
   bool news = false;
   std::optional<StepReport> executed;
   std::optional<OrderReport> other;
-  std::optional<PromiseReport> promise = promise_report(to_seconds(now - begin));
+  std::optional<PromiseReport> promise = promise_report(begin, now);
   const bool measured = !timeline_ || fetch_moments();
   if (sweeps()) {
     step_.in_effect = measured ? controller_->held_since(probe_clock_ ? *probe_clock_ : *sweep_clock_) : 0;
@@ -221,7 +221,8 @@ void Session::step_end() {
           state_.promise = promise->slower ? PromiseVerdict::kSlower : PromiseVerdict::kKept;
         }
         state_.at_maximum = promise->at_maximum;
-        promise_ = promise;
+        if (promises_.size() == kMostStepsWaiting) promises_.pop_front();
+        promises_.push_back({*promise, stretches_.take()});
         news = true;
       }
       if (other) {

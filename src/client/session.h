@@ -29,6 +29,7 @@
 #include "client/online_profiler.h"
 #include "client/plan_server.h"
 #include "client/promise_guard.h"
+#include "client/savings.h"
 #include "client/session_options.h"
 #include "measure/sampler.h"
 #include "wire/job_messages.h"
@@ -71,6 +72,7 @@ struct SessionState {
   bool reconfiguring = false;         // whether the server asks for reports of every step (envpipe)
   PromiseVerdict promise = PromiseVerdict::kUnknown;  // whether iterations by this schedule take what it promises
   Seconds at_maximum;                                 // what one at maximum clocks takes, as measured; 0: unknown
+  RankSavings savings;                                // of this rank's GPU since the session began, in the GPU's time
   std::uint64_t steps = 0;
   Seconds last_step;    // in the GPU's time
   Watts waiting_power;  // mean over the sweep; 0 until it is measured
@@ -176,7 +178,8 @@ class Session {
   [[nodiscard]] std::optional<OrderReport> other_order();
   void guard_step();
   [[nodiscard]] bool given_up_late();
-  [[nodiscard]] std::optional<PromiseReport> promise_report(Seconds time);
+  [[nodiscard]] std::optional<PromiseReport> promise_report(Nanoseconds begin, Nanoseconds end);
+  [[nodiscard]] RankSavings count_savings(const Stretches::Taken& run);
   void notice(const std::string& words);
 
   // The reporter's thread: evaluates the sweep and reports to the server.
@@ -221,6 +224,7 @@ class Session {
   PromiseGuard guard_;
   Nanoseconds late_at_ = 0;  // when this step's clocks are given up; 0: never
   bool given_up_ = false;    // they were
+  Stretches stretches_;
   struct Upcoming {
     const std::uint32_t* next = nullptr;
     const std::uint32_t* end = nullptr;
@@ -255,7 +259,13 @@ class Session {
   bool acknowledged_own_ = false;
   bool finish_due_ = false;  // the server is to be told that profiling is over
   std::deque<StragglerNotice> stragglers_;
-  std::optional<PromiseReport> promise_;  // to be reported
+  struct PromiseNews {
+    PromiseReport report;
+    Stretches::Taken run;  // since the news before
+  };
+  std::deque<PromiseNews> promises_;  // to be reported
+  std::int64_t told_of_promise_ = 0;  // the version of the schedule of which the user was told that it was given up
+  Savings savings_;                   // the reporter's
   std::deque<StepReport> steps_;  // reports that the server asks for; the oldest are dropped where it cannot keep up
   std::optional<OrderReport> other_order_;  // to be reported
   std::int64_t told_of_order_ = 0;          // the version of the schedule of which the user was told so

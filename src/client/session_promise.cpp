@@ -1,5 +1,6 @@
 // How a session runs by its promise guard: which clocks a step may be given, when a step is too late to go on at them,
-// and what is reported. All of this is the training thread's.
+// and what is reported. All of this is the training thread's, unless it says otherwise.
+#include <algorithm>
 #include <cmath>
 
 #include "base/monotonic_time.h"
@@ -32,16 +33,41 @@ bool Session::given_up_late() {
   return true;
 }
 
-std::optional<PromiseReport> Session::promise_report(Seconds time) {
+std::optional<PromiseReport> Session::promise_report(Nanoseconds begin, Nanoseconds end) {
   const PromiseGuard::Step step = sweeps()      ? PromiseGuard::Step::kSweep
                                   : had_clocks_ ? PromiseGuard::Step::kPlanned
                                                 : PromiseGuard::Step::kAtMaximum;
+  stretches_.count(step, begin, end);
+  if (step == PromiseGuard::Step::kSweep) {
+    guard_.count_swept(probe_clock_ ? Megahertz(0) : *sweep_clock_, to_seconds(end - begin));
+    return std::nullopt;
+  }
   if (timeline_ && timeline_->take_late()) given_up_ = had_clocks_;
-  const auto report = guard_.count(step, time, given_up_);
+  const auto report = guard_.count(step, to_seconds(end - begin), given_up_);
   if (!report) return std::nullopt;
   const double scale = options_.time_scale;
-  return PromiseReport{options_.rank.rank,   guard_.version(),           report->iterations,
-                       report->time * scale, report->at_maximum * scale, report->slower};
+  return PromiseReport{options_.rank.rank,
+                       guard_.version(),
+                       report->iterations,
+                       report->time * scale,
+                       report->at_maximum * scale,
+                       report->slower,
+                       {}};
+}
+
+// For the reporter's thread.
+RankSavings Session::count_savings(const Stretches::Taken& run) {
+  sampler_.settle(std::max(run.planned.end, run.at_maximum.end), kLongestSettling);
+  savings_.add(run, [this](Nanoseconds begin, Nanoseconds end) -> std::optional<Joules> {
+    const IntervalEnergy counted = sampler_.energy_between(0, begin, end);
+    const bool whole = counted.complete && counted.source != EnergySource::kFrozenCounter;
+    return whole ? std::optional(counted.energy) : std::nullopt;
+  });
+  RankSavings scaled = savings_.so_far();
+  scaled.time = scaled.time * options_.time_scale;
+  scaled.time_at_maximum = scaled.time_at_maximum * options_.time_scale;
+  const std::scoped_lock lock(mutex_);
+  return state_.savings = scaled;
 }
 
 }  // namespace flyball

@@ -112,16 +112,21 @@ bool Session::talk() {
     send_or_drop([&] { server.send(options_.job.id, order); });
     return true;
   }
-  if (promise_) {
-    const PromiseReport promise = *std::exchange(promise_, std::nullopt);
+  if (!promises_.empty()) {
+    const PromiseNews news = promises_.front();
+    promises_.pop_front();
+    const bool first =
+        news.report.slower && std::exchange(told_of_promise_, news.report.version) != news.report.version;
     lock.unlock();
-    if (promise.slower) {
+    PromiseReport report = news.report;
+    if (first) {
       notice(fmt::format(
           "iterations by the plan take {:.4g} s, longer than promised; at maximum clocks they take {:.4g} s: "
           "clocks are at their default, and the planning server is told",
-          promise.time.value(), promise.at_maximum.value()));
+          report.time.value(), report.at_maximum.value()));
     }
-    send_or_drop([&] { server.send(options_.job.id, promise); });
+    report.savings = count_savings(news.run);
+    send_or_drop([&] { server.send(options_.job.id, report); });
     return true;
   }
   if (!steps_.empty()) {

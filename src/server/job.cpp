@@ -64,6 +64,14 @@ void check_waiting(const InstructionMeasurement& one, std::size_t index) {
                        index, one.energy.value(), one.time.value(), power, kLeastWaitingWatts, kMostWaitingWatts));
 }
 
+void add_savings(RankSavings& to, const RankSavings& more) {
+  to.iterations += more.iterations;
+  to.energy += more.energy;
+  to.energy_at_maximum += more.energy_at_maximum;
+  to.time += more.time;
+  to.time_at_maximum += more.time_at_maximum;
+}
+
 std::pair<int, std::pair<int, int>> place_of(const RankRequest& rank) {
   return {rank.pp_rank, {rank.dp_rank, rank.tp_rank}};
 }
@@ -444,6 +452,27 @@ std::shared_ptr<const std::string> Job::zeus_tail_for(const RankPlace& rank) con
   return {texts, &texts->zeus_tails[static_cast<std::size_t>(rank.pp_rank)]};
 }
 
+void Job::set_savings(int rank, const RankSavings& savings) {
+  Saved& saved = saved_[rank];
+  if (savings.iterations < saved.now.iterations) add_savings(saved.earlier, saved.now);
+  saved.now = savings;
+}
+
+JobSavings Job::savings() const {
+  JobSavings all;
+  RankSavings longest;
+  for (const auto& [rank, saved] : saved_) {
+    RankSavings whole = saved.earlier;
+    add_savings(whole, saved.now);
+    add_savings(all, whole);
+    if (whole.iterations > longest.iterations) longest = whole;
+  }
+  all.iterations = longest.iterations;
+  all.time = longest.time;
+  all.time_at_maximum = longest.time_at_maximum;
+  return all;
+}
+
 JobStatus Job::status(double now) const {
   JobStatus status;
   status.job = id();
@@ -469,6 +498,7 @@ JobStatus Job::status(double now) const {
   status.trouble = failure_.empty() ? fmt::format("{}", fmt::join(troubles, "; ")) : failure_;
   status.stragglers = straggler_states(now);
   status.promise = promise_.known();
+  status.savings = savings();
   return status;
 }
 

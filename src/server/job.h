@@ -154,6 +154,9 @@ class Job {
   void set_progress(double share) { progress_ = share; }
   [[nodiscard]] const std::shared_ptr<const JobPlan>& plan() const { return plan_; }
   [[nodiscard]] PromiseWatch& promise() { return promise_; }
+  // Takes what a rank has saved since its session began. A rank that begins anew counts from zero.
+  void set_savings(int rank, const RankSavings& savings);
+  [[nodiscard]] JobSavings savings() const;
 
   // Returns the runs that have to be prepared (JobPlan::prepare) before deployment() may be called. There must be a
   // plan.
@@ -196,6 +199,11 @@ class Job {
   std::shared_ptr<const JobPlan> plan_;
   std::shared_ptr<const Deployment> current_;
   PromiseWatch promise_;
+  struct Saved {
+    RankSavings earlier;  // by sessions of this rank that have ended
+    RankSavings now;
+  };
+  std::map<int, Saved> saved_;  // by rank
 };
 
 }  // namespace flyball

@@ -260,6 +260,7 @@ void JobBook::take_promise(const std::string& id, const PromiseReport& report) {
   const EntryPointer entry = heard(id);
   Job& job = entry->job;
   const RankPlace rank(job.registered_rank(report.rank).request);
+  job.set_savings(report.rank, report.savings);
   const auto& current = job.current();
   // Reports of what no longer runs tell nothing; ranks report again from time to time.
   if (!current || current->version != report.version || entry->versions_in_flight > 0 || entry->task) return;

@@ -293,7 +293,19 @@ Record<PromiseReport> description_of(const PromiseReport* /*type*/) {
       .field("at_maximum_s", &R::at_maximum, "What an iteration takes at maximum clocks. 0: unknown.",
              {.minimum = 0, .maximum = 1e6})
       .field("slower", &R::slower,
-             "Whether the iterations are longer than promised, and the rank therefore runs at maximum clocks now.");
+             "Whether the iterations are longer than promised, and the rank therefore runs at maximum clocks now.")
+      .field("compared_iterations", &R::savings, &RankSavings::iterations,
+             "Number of iterations by plan whose time and energy have been compared with maximum clocks, since the "
+             "rank's session began.",
+             {.minimum = 0})
+      .field("compared_energy_j", &R::savings, &RankSavings::energy, "What they have taken of the rank's GPU.",
+             {.minimum = 0, .maximum = 1e15})
+      .field("compared_energy_at_maximum_j", &R::savings, &RankSavings::energy_at_maximum,
+             "What as many iterations at maximum clocks take.", {.minimum = 0, .maximum = 1e15})
+      .field("compared_time_s", &R::savings, &RankSavings::time, "How long they have taken.",
+             {.minimum = 0, .maximum = 1e15})
+      .field("compared_time_at_maximum_s", &R::savings, &RankSavings::time_at_maximum,
+             "How long as many iterations at maximum clocks take.", {.minimum = 0, .maximum = 1e15});
 }
 
 // --- Answers -----------------------------------------------------------------------------------------------------
@@ -389,7 +401,16 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
       .field("measured_iteration_s", &R::promise, &JobPromise::measured,
              "What an iteration by the plan takes, as a rank has measured it. 0: not measured.")
       .field("max_clock_iteration_s", &R::promise, &JobPromise::at_maximum,
-             "What an iteration at maximum clocks takes, as a rank has measured it. 0: not measured.");
+             "What an iteration at maximum clocks takes, as a rank has measured it. 0: not measured.")
+      .field("compared_iterations", &R::savings, &JobSavings::iterations,
+             "Number of iterations by plan whose time and energy have been compared with those at maximum clocks.")
+      .field("compared_energy_j", &R::savings, &JobSavings::energy,
+             "What the job's GPUs have taken for these iterations, by their own counters.")
+      .field("compared_energy_at_maximum_j", &R::savings, &JobSavings::energy_at_maximum,
+             "What as many iterations at maximum clocks take, likewise. The difference has been saved.")
+      .field("compared_time_s", &R::savings, &JobSavings::time, "How long these iterations have taken.")
+      .field("compared_time_at_maximum_s", &R::savings, &JobSavings::time_at_maximum,
+             "How long as many iterations at maximum clocks take.");
 }
 
 Record<PlanningProgress> description_of(const PlanningProgress* /*type*/) {

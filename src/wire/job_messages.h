@@ -145,6 +145,16 @@ struct OrderReport {
   std::vector<std::string> instructions;  // its computations in their order: "forward", "backward.1", ...
 };
 
+// What a rank's GPU has taken by plan since its session began, by its own counter, and what the same iterations would
+// have taken at maximum clocks, by iterations of that kind in the same training.
+struct RankSavings {
+  std::int64_t iterations = 0;  // by plan, that were compared
+  Joules energy;
+  Joules energy_at_maximum;
+  Seconds time;
+  Seconds time_at_maximum;
+};
+
 // POST /v1/jobs/{job}/promises: what the iterations of a schedule take, as a rank sees it. Sent after 10, 20, 40, ...
 // iterations, and at once where the rank has given its schedule's clocks up.
 struct PromiseReport {
@@ -154,6 +164,7 @@ struct PromiseReport {
   Seconds time;                 // of the latest, a mean
   Seconds at_maximum;           // what an iteration at maximum clocks takes; 0: unknown
   bool slower = false;          // longer than promised: the rank runs at maximum clocks now
+  RankSavings savings;          // up to now
 };
 
 // Whether iterations take what is promised.
@@ -174,6 +185,9 @@ struct JobPromise {
   Seconds measured;    // what it takes
   Seconds at_maximum;  // what maximum clocks take
 };
+
+// The savings of all ranks. Energies are sums over them; iterations and times are those of the rank that has most.
+using JobSavings = RankSavings;
 
 enum class JobState {
   kRegistering,  // ranks are missing
@@ -246,6 +260,7 @@ struct JobStatus {
   std::string trouble;  // why planning failed, that ranks were left out, or what is odd; empty when all is well
   std::vector<StragglerState> stragglers;
   JobPromise promise;
+  JobSavings savings;
 };
 
 // What GET /v1/jobs/{job}/events tells, besides a JobStatus (event "state") and a StragglerNotice ("straggler").

@@ -77,6 +77,10 @@ TEST_F(SessionPromiseTest, ClocksThatKeepThePromiseStay) {
     EXPECT_EQ(session_->state().promise, PromiseVerdict::kKept);
     EXPECT_GT(session_->state().at_maximum, Seconds(0.006));
     EXPECT_FALSE(gpu_.at_default());
+    // The clock is the default's, and so is what these iterations take.
+    const RankSavings savings = session_->state().savings;
+    EXPECT_GE(savings.iterations, 10);
+    EXPECT_NEAR(savings.energy / savings.energy_at_maximum, 1.0, 0.2);
     return;
   }
   FAIL() << "no version was kept";

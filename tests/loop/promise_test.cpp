@@ -33,7 +33,10 @@ struct World {
   double noise = 0.001;  // of an iteration
   int steps = 2000;
   int news_take = 2;  // steps until ranks hear of a version
+  int swept = 0;      // steps of a sweep before, five at each clock
   bool server = true;
+  int away_from = 0;  // the server does not hear in these steps
+  int away_until = 0;
 };
 
 struct Training {
@@ -56,6 +59,10 @@ Training train(const World& world, unsigned seed) {
   };
   std::vector<Version> versions(1);
   Training training;
+  for (int i = 0; i < world.swept; ++i) {
+    const double time = world.at_maximum(i) * (1.0 + 0.01 * (i / 5)) * (1.0 + normal(random)) + world.waits_last(i);
+    for (PromiseGuard& guard : guards) guard.count_swept(Megahertz(1410 - 15 * (i / 5)), Seconds(time));
+  }
   for (int i = 0; i < world.steps; ++i) {
     int setting = 0;
     double patience = INFINITY;
@@ -84,10 +91,16 @@ Training train(const World& world, unsigned seed) {
       PromiseGuard& guard = guards[rank];
       const bool sets = guard.version() != 0 && guard.may_set_clocks();
       const auto report = guard.count(sets ? Step::kPlanned : Step::kAtMaximum, Seconds(time), sets && done < 1.0);
-      if (!report || !world.server || guard.version() != versions.back().number) continue;
+      const bool hears = world.server && (i < world.away_from || i >= world.away_until);
+      if (!report || !hears || guard.version() != versions.back().number) continue;
       const bool was_fine = watch.trouble().empty();
-      const bool changes = watch.take({static_cast<int>(rank), guard.version(), report->iterations, report->time,
-                                       report->at_maximum, report->slower},
+      const bool changes = watch.take({static_cast<int>(rank),
+                                       guard.version(),
+                                       report->iterations,
+                                       report->time,
+                                       report->at_maximum,
+                                       report->slower,
+                                       {}},
                                       world.ratio);
       if (was_fine && !watch.trouble().empty()) training.troubles.push_back(watch.trouble());
       if (changes) versions.push_back({versions.back().number + 1, watch.at_maximum(), i});
@@ -144,6 +157,18 @@ TEST(Promise, AStallIsNotThePlansFault) {
   EXPECT_TRUE(training.troubles.empty());
 }
 
+// Stalls that the sweep has shown, of half an iteration, are known when the plan begins. They cost it nothing.
+TEST(Promise, StallsOfTheSweepAreKnown) {
+  World world;
+  world.waits_last = [](int i) { return i % 40 == 22 ? 0.5 : 0.0; };
+  world.swept = 100;
+  const Training training = train(world, 1);
+  EXPECT_GE(share_planned(training), 0.99);
+  EXPECT_TRUE(training.troubles.empty());
+  world.swept = 0;
+  EXPECT_FALSE(train(world, 1).troubles.empty());
+}
+
 // After its last clock has been set, nothing tells the plan from a checkpoint. What maximum clocks take tells it: one
 // attempt is given up, and in the next it is known that this happens.
 TEST(Promise, ACheckpointAtTheEndIsMeasuredAtMaximumClocksAsWell) {
@@ -166,7 +191,7 @@ TEST(Promise, APlanThatIsSlowerIsGivenUpAndSaidSo) {
   EXPECT_EQ(training.known.verdict, PromiseVerdict::kSlower);
   const auto first = std::find(training.planned.begin(), training.planned.end(), true);
   EXPECT_EQ(std::count(first, first + 40, true), 9);
-  // 100, 200, 400 and 800 iterations of pause at least, and ten or so of each attempt.
+  // 100, 200, 400 and 800 iterations of pause, and ten or so of each attempt.
   EXPECT_LE(std::count(training.planned.begin(), training.planned.end(), true), 6 * 11);
   EXPECT_LE(worst_of_a_hundred(training), 0.01);
 }
@@ -219,6 +244,17 @@ TEST(Promise, WhatMayTakeLongerIsComparedWithThat) {
   const Training training = train(world, 1);
   EXPECT_FALSE(training.troubles.empty());
   EXPECT_LE(worst_of_a_hundred(training, 1.2), 0.01);
+}
+
+// The server is away when the ranks report, and hears of it when it is back.
+TEST(Promise, AServerThatWasAwayIsToldAgain) {
+  World world;
+  world.slowness = [](int i) { return i < 60 ? 1.3 : 1.0; };
+  world.away_from = 0;
+  world.away_until = 300;
+  const Training training = train(world, 2);
+  EXPECT_EQ(training.known.verdict, PromiseVerdict::kKept);
+  EXPECT_TRUE(training.planned.back());
 }
 
 // The plan is slow at first, while something else happens on the machines, and then as promised.

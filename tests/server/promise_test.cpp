@@ -81,7 +81,7 @@ TEST_F(PromiseTest, ThatIsNotKeptIsGivenUp) {
   EXPECT_THAT(client_.status("job").trouble, HasSubstr("iterations by the plan take 2.1 s, but 2 s are promised"));
   report(80, 2.0);
   EXPECT_TRUE(is_newest());
-  report(160, 2.0);
+  report(100, 2.0);
   next_schedule();
   EXPECT_FALSE(newest_.at_maximum);
   EXPECT_EQ(client_.status("job").trouble, "");
@@ -110,6 +110,31 @@ TEST_F(PromiseTest, IsTrustedAnewWithNewMeasurements) {
   EXPECT_FALSE(newest_.at_maximum);
   EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kUnknown);
   EXPECT_EQ(client_.status("job").trouble, "");
+}
+
+// Rank 0: 100 iterations, 600 J of 700; rank 1: 90, 500 of 550. Rank 1 is then started anew, and counts from zero.
+TEST_F(PromiseTest, SavingsAreThoseOfAllRanks) {
+  const auto report_savings = [&](int rank, std::int64_t iterations, double energy, double at_maximum, double time) {
+    PromiseReport report;
+    report.rank = rank;
+    report.iterations = 10;
+    report.time = report.at_maximum = Seconds(2);
+    report.savings = {iterations, Joules(energy), Joules(at_maximum), Seconds(time), Seconds(200)};
+    EXPECT_EQ(ask(report).status, 204u);
+  };
+  EXPECT_EQ(client_.status("job").savings.iterations, 0);
+  report_savings(0, 50, 300, 350, 101);
+  report_savings(0, 100, 600, 700, 201);
+  report_savings(1, 90, 500, 550, 181);
+  JobSavings all = client_.status("job").savings;
+  EXPECT_EQ(all.iterations, 100);
+  EXPECT_EQ(all.energy, Joules(1100));
+  EXPECT_EQ(all.energy_at_maximum, Joules(1250));
+  EXPECT_EQ(all.time, Seconds(201));
+  report_savings(1, 10, 50, 60, 20);
+  all = client_.status("job").savings;
+  EXPECT_EQ(all.energy, Joules(1150));
+  EXPECT_EQ(all.energy_at_maximum, Joules(1310));
 }
 
 TEST_F(PromiseTest, ReportsThatTellNothingChangeNothing) {
