@@ -1,7 +1,11 @@
 // What the training thread pays for Flyball: the calls that stand between two computations.
 #include <benchmark/benchmark.h>
+#include <unistd.h>
+
+#include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -12,9 +16,13 @@
 #include "base/record.h"
 #include "client/clock_controller.h"
 #include "client/session.h"
+#include "driver/cuda_abi.h"
+#include "flyball/sim.h"
 #include "net/client.h"
 #include "net/event_loop.h"
 #include "server/planning_server.h"
+#include "sim/machine.h"
+#include "sim/specification.h"
 
 namespace flyball {
 namespace {
@@ -159,8 +167,9 @@ class OneStageJob {
 };
 
 // The whole call of a training loop, the type's name looked up, while a schedule is in force that changes the clock
-// with every computation.
-void session_set_speed_after_work(benchmark::State& state) {
+// with every computation. `call` asks for the clock.
+template <class Call>
+void measure_asking(benchmark::State& state, Call call) {
   const OneStageJob job;
   SessionGpu gpu;
   gpu.clocks = {Megahertz(1410), Megahertz(1200)};
@@ -168,18 +177,89 @@ void session_set_speed_after_work(benchmark::State& state) {
   gpu.meter = {"GPU:0", [] { return MeterReading{Watts(100), std::nullopt}; }};
   Session session(job.session(), std::move(gpu));
   job.report_profile();
+  // Longer than the step that is measured: clocks of a step that takes longer than at maximum clocks are given up.
   while (session.state().schedule_version == 0) {
     session.step_begin();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
     session.step_end();
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   session.step_begin();
   const std::uint64_t repeated = session.state().clocks.repeated;
   int computation = 0;
-  measure_after_work(state, [&] { session.set_speed(computation++ % 2 == 0 ? "forward" : "backward"); });
+  measure_after_work(state, [&] { call(session, computation++ % 2 == 0 ? "forward" : "backward"); });
   if (session.state().clocks.repeated != repeated) state.SkipWithError("the schedule does not change the clock");
 }
+
+void session_set_speed_after_work(benchmark::State& state) {
+  measure_asking(state, [](Session& session, const char* type) { session.set_speed(type); });
+}
 BENCHMARK(session_set_speed_after_work)->UseManualTime()->Iterations(2 * OneStageJob::kMicrobatches);  // one step
+
+// The default stream of a simulated GPU. A busy one has work for longer than anybody measures; an idle one makes the
+// simulated driver wake its thread with every call.
+class SimulatedStream {
+ public:
+  explicit SimulatedStream(bool busy) : name_("bench-" + std::to_string(::getpid())) {
+    MachineRequest request;
+    request.name = name_;
+    request.gpu = "a100";
+    request.gpus = 1;
+    machine_ = Machine::create(name_, specify_machine(request));
+    ::setenv("FLYBALL_SIM", name_.c_str(), 1);
+    library_ = ::dlopen(FLYBALL_SIM_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (library_ == nullptr) throw std::runtime_error(::dlerror());
+    CudaContext context = nullptr;
+    const bool begun =
+        call<decltype(cuInit)>("cuInit")(0) == kCudaSuccess &&
+        call<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain")(&context, 0) == kCudaSuccess &&
+        call<decltype(cuCtxSetCurrent)>("cuCtxSetCurrent")(context) == kCudaSuccess;
+    if (!begun) throw std::runtime_error("the simulated GPU has no context");
+    if (busy) call<decltype(flyball_sim_queue_work)>("flyball_sim_queue_work")(nullptr, "forward", 1000.0);
+  }
+  ~SimulatedStream() {
+    call<decltype(cuDevicePrimaryCtxRelease_v2)>("cuDevicePrimaryCtxRelease_v2")(0);
+    Machine::remove(name_);
+  }
+  SimulatedStream(const SimulatedStream&) = delete;
+  SimulatedStream& operator=(const SimulatedStream&) = delete;
+
+  template <class Function>
+  [[nodiscard]] Function* call(const char* name) const {
+    return reinterpret_cast<Function*>(::dlsym(library_, name));
+  }
+
+ private:
+  std::string name_;
+  std::shared_ptr<Machine> machine_;
+  void* library_ = nullptr;
+};
+
+void session_set_speed_in_after_work(benchmark::State& state) {
+  const SimulatedStream stream(state.range(0) != 0);
+  measure_asking(state, [](Session& session, const char* type) { session.set_speed_in(type, nullptr); });
+}
+BENCHMARK(session_set_speed_in_after_work)
+    ->ArgName("busy")
+    ->Arg(0)
+    ->Arg(1)
+    ->UseManualTime()
+    ->Iterations(2 * OneStageJob::kMicrobatches);
+
+// The simulated driver alone.
+void launch_host_function_after_work(benchmark::State& state) {
+  const SimulatedStream stream(state.range(0) != 0);
+  const auto launch = stream.call<decltype(cuLaunchHostFunc)>("cuLaunchHostFunc");
+  measure_after_work(state, [&] {
+    launch(
+        nullptr, [](void*) {}, nullptr);
+  });
+}
+BENCHMARK(launch_host_function_after_work)
+    ->ArgName("busy")
+    ->Arg(0)
+    ->Arg(1)
+    ->UseManualTime()
+    ->Iterations(2 * OneStageJob::kMicrobatches);
 
 }  // namespace
 }  // namespace flyball

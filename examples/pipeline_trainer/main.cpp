@@ -44,6 +44,10 @@ Usage: pipeline_trainer [OPTIONS]
   --memory-limit N,N,...  microbatches whose activations each stage may hold at a time (default: as many as 1F1B holds)
   --order WHICH         own (default): 1F1B; planned: the order that the planner chooses within the memory limit;
                         ignored: 1F1B, although Flyball is told that the order is planned
+  --run-ahead           queue computations and what they send in a stream of the GPU, and wait only for what comes in
+                        and at the end of an iteration
+  --stream-clocks       with --run-ahead: set and measure clocks in that stream, when the GPU comes to the computation
+                        and not when the process has queued it
   --steps-per-clock N   of the sweep (default 5)
   --clock-stride N      of the sweep (default 1: every clock)
   --noise SHARE         of a computation's energy that the meter cannot tell apart (default 0)
@@ -111,6 +115,8 @@ Options parse(int argc, char** argv) {
     kPlanner,
     kMemoryLimit,
     kOrder,
+    kRunAhead,
+    kStreamClocks,
     kStepsPerClock,
     kStride,
     kNoise,
@@ -135,6 +141,8 @@ Options parse(int argc, char** argv) {
                           {"planner", required_argument, nullptr, kPlanner},
                           {"memory-limit", required_argument, nullptr, kMemoryLimit},
                           {"order", required_argument, nullptr, kOrder},
+                          {"run-ahead", no_argument, nullptr, kRunAhead},
+                          {"stream-clocks", no_argument, nullptr, kStreamClocks},
                           {"steps-per-clock", required_argument, nullptr, kStepsPerClock},
                           {"clock-stride", required_argument, nullptr, kStride},
                           {"noise", required_argument, nullptr, kNoise},
@@ -162,6 +170,8 @@ Options parse(int argc, char** argv) {
       case kPlanner: options.job.planner = optarg; break;
       case kMemoryLimit: options.job.memory_limit = counts(optarg); break;
       case kOrder: options.job.order = run_order(optarg); break;
+      case kRunAhead: options.job.run_ahead = true; break;
+      case kStreamClocks: options.job.stream_clocks = true; break;
       case kStepsPerClock: options.job.steps_per_clock = std::stoi(optarg); break;
       case kStride: options.job.clock_stride = std::stoi(optarg); break;
       case kNoise: options.job.noise = std::stod(optarg); break;
@@ -184,6 +194,9 @@ Options parse(int argc, char** argv) {
   }
   if (!options.job.memory_limit.empty() && options.job.memory_limit.size() != options.job.forward_s.size()) {
     throw std::invalid_argument("--memory-limit needs a number for each stage");
+  }
+  if (options.job.stream_clocks && !options.job.run_ahead) {
+    throw std::invalid_argument("--stream-clocks needs the stream of --run-ahead");
   }
   if (options.steps < 1 || options.job.microbatches < 1 || options.straggler < 1.0) {
     throw std::invalid_argument("--steps, --microbatches and --straggler are at least 1");

@@ -7,8 +7,10 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 
+#include "device.h"
 #include "flyball/sim.h"
 
 namespace trainer {
@@ -27,7 +29,8 @@ void notice(void* user, const char* words) {
 
 class Stage {
  public:
-  Stage(const Job& job, int stage, Links links) : job_(job), stage_(stage), links_(std::move(links)) {
+  Stage(const Job& job, int stage, Links links)
+      : job_(job), stage_(stage), links_(std::move(links)), device_(gpu(), job.run_ahead) {
     if (job.flyball) open();
     // Whenever nothing is computed, this process waits for others with a kernel on its GPU.
     flyball_sim_block(gpu());
@@ -123,18 +126,47 @@ class Stage {
     std::fclose(file);
   }
 
+  // With its stream, where Flyball is to act when the GPU comes to this place and not when this process does.
+  void set_speed(const char* type) {
+    job_.stream_clocks ? flyball_set_speed_in(session_, type, device_.stream()) : flyball_set_speed(session_, type);
+  }
+
   void compute(const char* type, double seconds) {
-    flyball_begin(session_, type);
-    const int result = flyball_sim_work(gpu(), type, seconds, nullptr);
-    flyball_end(session_, type);
-    if (result != FLYBALL_SIM_OK) throw std::runtime_error(flyball_sim_error_text(result));
+    if (job_.stream_clocks) {
+      flyball_begin_in(session_, type, device_.stream());
+      device_.compute(type, seconds);
+      flyball_end_in(session_, type, device_.stream());
+    } else {
+      flyball_begin(session_, type);
+      device_.compute(type, seconds);
+      if (measured_) device_.wait();
+      flyball_end(session_, type);
+    }
+  }
+
+  // Sent when all is computed that was queued before. Tensors that come in are waited for by this process.
+  void send(const Channel& to, const Tensor& tensor) {
+    struct Outgoing {
+      const Channel& to;
+      Tensor tensor;
+    };
+    device_.then(
+        [](void* data) {
+          const std::unique_ptr<Outgoing> outgoing(static_cast<Outgoing*>(data));
+          try {
+            outgoing->to.send(outgoing->tensor);
+          } catch (const Hangup&) {
+            // This process meets the same when it receives.
+          }
+        },
+        std::make_unique<Outgoing>(Outgoing{to, tensor}).release());
   }
 
   // The clock is asked for before the wait for the input, so that the change happens during the wait where there is
   // one.
   void forward(int microbatch) {
     most_held_ = std::max(most_held_, ++held_);
-    flyball_set_speed(session_, "forward");
+    set_speed("forward");
     double activation = 1.0 + microbatch;
     if (!first()) activation = expect(links_.before, microbatch);
     compute("forward", job_.forward_s[static_cast<std::size_t>(stage_)]);
@@ -142,12 +174,12 @@ class Stage {
     if (last()) {
       gradients_.push_back(activation);
     } else {
-      links_.after.send(Tensor{microbatch, activation});
+      send(links_.after, Tensor{microbatch, activation});
     }
   }
 
   void backward(int microbatch) {
-    flyball_set_speed(session_, "backward");
+    set_speed("backward");
     double gradient = 0.0;
     if (last()) {
       gradient = gradients_.at(static_cast<std::size_t>(microbatch));
@@ -158,7 +190,7 @@ class Stage {
     gradient *= 0.5;
     sum_ += gradient;
     --held_;
-    if (!first()) links_.before.send(Tensor{microbatch, gradient});
+    if (!first()) send(links_.before, Tensor{microbatch, gradient});
   }
 
   double expect(const Channel& from, int microbatch) {
@@ -172,6 +204,7 @@ class Stage {
     gradients_.clear();
     held_ = most_held_ = 0;
     flyball_step_begin(session_);
+    measured_ = is_measured();
     const flyball_computation* computations = nullptr;
     const std::size_t count = flyball_order_in_use(session_, &computations);
     for (std::size_t i = 0; i < count; ++i) {
@@ -179,7 +212,16 @@ class Stage {
       std::strcmp(next.instruction, "forward") == 0 ? forward(next.microbatch) : backward(next.microbatch);
     }
     if (count == 0) run_1f1b();
+    device_.wait();
     return sum_;
+  }
+
+  // Whether begin and end must be called when the GPU begins and ends a computation.
+  [[nodiscard]] bool is_measured() const {
+    flyball_session_state state{};
+    state.size = sizeof state;
+    flyball_session_get_state(session_, &state);
+    return state.phase == FLYBALL_PROFILING || state.reconfiguring != 0;
   }
 
   // Forwards until the pipeline is full, one forward and one backward in turn, then the backwards that are left.
@@ -198,6 +240,8 @@ class Stage {
   const Job& job_;
   const int stage_;
   Links links_;
+  Device device_;
+  bool measured_ = false;
   flyball_session* session_ = nullptr;
   const double weight_ = 0.25;
   std::vector<double> gradients_;  // of the last stage, per microbatch

@@ -37,7 +37,10 @@ struct Job {
   double switch_latency_s = 0.0;
   double time_scale = 1.0;
   bool flyball = true;  // false: train without it
-  std::string profile;  // file for what the stages measure; empty: none
+  // Computations are queued in a stream of the GPU; only what comes in and the end of a step are waited for.
+  bool run_ahead = false;
+  bool stream_clocks = false;  // with run_ahead: Flyball is called with the stream
+  std::string profile;         // file for what the stages measure; empty: none
 
   [[nodiscard]] int stages() const { return static_cast<int>(forward_s.size()); }
 };

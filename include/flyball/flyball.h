@@ -18,8 +18,8 @@
  * Errors. Functions return FLYBALL_OK (0) or one of the codes below; flyball_last_error tells the error in words.
  * Ownership. The caller closes what it opened. Strings that are passed in are copied. Strings that are returned belong
  * to the library and hold until the next call of the same thread, unless something else is said below.
- * Threads. step_begin, set_speed, begin, end and step_end of one session are for one thread at a time; everything else
- * may be called from any thread. After fork() only the parent may use a session.
+ * Threads. step_begin, set_speed, begin, end and step_end of one session, with a stream or without, are for one thread
+ * at a time; everything else may be called from any thread. After fork() only the parent may use a session.
  */
 /* NOLINTBEGIN(readability-identifier-naming): names of a C interface */
 #ifndef FLYBALL_FLYBALL_H_
@@ -191,6 +191,26 @@ FLYBALL_API int flyball_set_speed(flyball_session* session, const char* type);
 FLYBALL_API int flyball_begin(flyball_session* session, const char* type);
 FLYBALL_API int flyball_end(flyball_session* session, const char* type);
 FLYBALL_API int flyball_step_end(flyball_session* session);
+
+/* For engines that queue their work in a stream of the GPU and run ahead of it: the clock is asked for, and begin and
+ * end are noted, when the GPU has done all that was queued in the stream before, whenever that is. Otherwise these
+ * calls are like the three above, and both kinds may be used in one step.
+ *
+ *   flyball_step_begin(s);
+ *     flyball_set_speed_in(s, "forward", stream);
+ *     flyball_begin_in(s, "forward", stream); ... queue the computation ...; flyball_end_in(s, "forward", stream);
+ *   ... wait for the GPU ...
+ *   flyball_step_end(s);
+ *
+ * `stream` is a CUstream (cudaStream_t) or a hipStream_t; null is the default stream of the calling thread's context.
+ * The calls queue a host function (cuLaunchHostFunc, hipLaunchHostFunc) where there is a clock to set or a moment to
+ * note, which takes the driver some microseconds. The driver's library must be loaded in the process, as it is in one
+ * that has a stream; FLYBALL_SYSTEM where it is not, or where the driver refuses. While the rank profiles itself, and
+ * while flyball_session_state.reconfiguring is set, the GPU must have done the step's computations before
+ * flyball_step_end: a step that it has not done is not measured, and the notice function is told once. */
+FLYBALL_API int flyball_set_speed_in(flyball_session* session, const char* type, void* stream);
+FLYBALL_API int flyball_begin_in(flyball_session* session, const char* type, void* stream);
+FLYBALL_API int flyball_end_in(flyball_session* session, const char* type, void* stream);
 
 /* Engines that can run their computations in any order (options.executes_order) are given the order that saves most
  * energy. Stages that run different orders wait for each other for ever, so all ranks of a pipeline change together:

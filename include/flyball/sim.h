@@ -1,4 +1,5 @@
-/* Workloads and faults for simulated GPUs: a C interface, exported by the simulated libnvidia-ml.so.1.
+/* Workloads and faults for simulated GPUs: a C interface, exported by the simulated libnvidia-ml.so.1 and, for streams,
+ * libcuda.so.1.
  *
  * The vendor's interface can measure a GPU and slow it down, but it cannot give it work. Here a program says "this much
  * work, of this kind" and waits until a board of the simulated machine has done it, at whatever clocks hold meanwhile.
@@ -59,6 +60,12 @@ int flyball_sim_work(unsigned gpu, const char* kind, double seconds_at_max_clock
 /* The same for work of any other kind. */
 int flyball_sim_work_like(unsigned gpu, const flyball_sim_activity* activity, double seconds_at_max_clock,
                           flyball_sim_run* run);
+
+/* Queues work in a stream of the simulated libcuda.so.1 (a CUstream; null: the default stream of the thread's current
+ * context), which alone exports this function, and does not wait for it. The work begins when all is done that was
+ * queued in the stream before. `kind` and `seconds_at_max_clock` are those of flyball_sim_work. Work that fails, as on
+ * a lost board, makes later calls on the stream fail (CUDA_ERROR_LAUNCH_FAILED; here FLYBALL_SIM_LOST). */
+int flyball_sim_queue_work(void* stream, const char* kind, double seconds_at_max_clock);
 
 /* Between block and unblock this process waits for others with a kernel on the board (a blocked collective), which
  * draws the board's blocking power whenever no work runs on it. Calls nest; each block needs its own unblock. */

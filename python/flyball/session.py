@@ -22,6 +22,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -83,6 +84,17 @@ class Window:
 def _plain(value: Any) -> Any:
     """What json does not know: numbers and arrays of NumPy and PyTorch, other sequences."""
     return value.tolist() if hasattr(value, "tolist") else list(value)
+
+
+def _stream_handle(stream: Any) -> int:
+    if isinstance(stream, int):
+        return stream
+    if stream is None:
+        torch = sys.modules.get("torch")
+        if torch is None or not torch.cuda.is_initialized():
+            raise ValueError("there is no PyTorch that uses a GPU in this process: pass the stream")
+        stream = torch.cuda.current_stream()
+    return stream.cuda_stream
 
 
 class Session:
@@ -308,6 +320,41 @@ class Session:
             if self._native.measures_step():
                 self._synchronize()
             self._native.end(type)
+
+    # --- Engines that queue their work and run ahead of the GPU ---
+
+    def set_speed_in(self, type: str, stream: Any = None) -> None:
+        """set_speed() for when the GPU has done all that was queued in the stream before. `stream`: a torch.cuda.Stream,
+        or the handle of a CUstream or hipStream_t as an int (0: the default stream); None: PyTorch's current stream.
+        Never waits. Here and below, DeviceError where the driver cannot do it, and ValueError for None without PyTorch's
+        CUDA."""
+        if self._native is not None:
+            self._native.set_speed_in(type, _stream_handle(stream))
+
+    def set_next_speed_in(self, stream: Any = None) -> None:
+        """set_next_speed() likewise."""
+        if self._native is not None:
+            self._native.set_next_speed_in(_stream_handle(stream))
+
+    def begin_in(self, type: str, stream: Any = None) -> None:
+        """The computation begins when the GPU has done all that was queued before. Never waits. While the rank profiles
+        itself, the GPU must have done a step's computations before step_end()."""
+        if self._native is not None:
+            self._native.begin_in(type, _stream_handle(stream))
+
+    def end_in(self, type: str, stream: Any = None) -> None:
+        """The computation has ended when the GPU has done all that was queued before. Never waits."""
+        if self._native is not None:
+            self._native.end_in(type, _stream_handle(stream))
+
+    @contextmanager
+    def instruction_in(self, type: str, stream: Any = None) -> Iterator[None]:
+        """instruction() with begin_in() and end_in(): what is queued in it is one computation."""
+        self.begin_in(type, stream)
+        try:
+            yield
+        finally:
+            self.end_in(type, stream)
 
     # --- Engines that run the order that they are given (executes_order) ---
 

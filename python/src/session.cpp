@@ -136,6 +136,8 @@ void set_straggler(const OwnSession& session, int id, double delay_s, double deg
   session.open().set_straggler(straggler_notice(id, Seconds(delay_s), degree));
 }
 
+void* stream_of(std::uintptr_t handle) { return reinterpret_cast<void*>(handle); }
+
 // Time, energy, and why the energy is not all that flowed; empty where it is.
 std::tuple<double, double, std::string> window_end(const OwnSession& session) {
   const StepsEnergy window = session.open().window_end();
@@ -156,6 +158,29 @@ void add_session(nb::module_& module) {
       .def("set_next_speed", [](const OwnSession& session) { session.open().set_next_speed(); })
       .def("begin", [](const OwnSession& session, const char* type) { session.open().begin(type); })
       .def("end", [](const OwnSession& session, const char* type) { session.open().end(type); })
+      // Streams are handles. The driver may let the caller wait while its own queue is full.
+      .def(
+          "set_speed_in",
+          [](const OwnSession& session, const char* type, std::uintptr_t stream) {
+            session.open().set_speed_in(type, stream_of(stream));
+          },
+          released)
+      .def(
+          "set_next_speed_in",
+          [](const OwnSession& session, std::uintptr_t stream) { session.open().set_next_speed_in(stream_of(stream)); },
+          released)
+      .def(
+          "begin_in",
+          [](const OwnSession& session, const char* type, std::uintptr_t stream) {
+            session.open().begin_in(type, stream_of(stream));
+          },
+          released)
+      .def(
+          "end_in",
+          [](const OwnSession& session, const char* type, std::uintptr_t stream) {
+            session.open().end_in(type, stream_of(stream));
+          },
+          released)
       .def("measures_step", [](const OwnSession& session) { return session.open().measures_step(); })
       .def("set_straggler", &set_straggler, released)
       .def("profile_again", [](const OwnSession& session) { session.open().profile_again(); })

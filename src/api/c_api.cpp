@@ -357,6 +357,24 @@ int flyball_step_end(flyball_session* session) {
   return guarded([&] { session->session.step_end(); });
 }
 
+int flyball_set_speed_in(flyball_session* session, const char* type, void* stream) {
+  if (session == nullptr) return FLYBALL_OK;
+  return guarded([&] {
+    if (type == nullptr) return session->session.set_next_speed_in(stream);
+    session->session.set_speed_in(type, stream);
+  });
+}
+
+int flyball_begin_in(flyball_session* session, const char* type, void* stream) {
+  if (session == nullptr) return FLYBALL_OK;
+  return guarded([&] { session->session.begin_in(flyball::type_of(type), stream); });
+}
+
+int flyball_end_in(flyball_session* session, const char* type, void* stream) {
+  if (session == nullptr) return FLYBALL_OK;
+  return guarded([&] { session->session.end_in(flyball::type_of(type), stream); });
+}
+
 int64_t flyball_order_held(flyball_session* session) {
   int64_t order = 0;
   if (session != nullptr) guarded([&] { order = session->session.order_held(); });

@@ -35,7 +35,7 @@ PipelineSpec stated_pipeline(const PipelineOptions& options) {
   if (options.schedule) spec.schedule = parse_schedule(*options.schedule);
   if (options.microbatches) spec.microbatches = *options.microbatches;
   if (options.chunks) spec.chunks = *options.chunks;
-  if (options.split_backward) spec.split_backward = *options.split_backward;
+  if (options.split_backward) spec.split_backward = options.split_backward;
   if (options.clocks_asked) spec.clocks_asked = *options.clocks_asked;
   if (options.blocking_power) spec.blocking_power = *options.blocking_power;
   if (options.memory_limit) spec.memory_limit = *options.memory_limit;

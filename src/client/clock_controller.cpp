@@ -1,7 +1,7 @@
 // The caller stores clock and time in one atomic word; the control thread polls it every half millisecond while
-// settings come, and otherwise sleeps on a futex. Counters are written by one thread each, so that no locked
-// instruction is needed. A refusal by the sink brings the device back to its default and is tried again after a wait
-// that doubles.
+// settings come, and otherwise sleeps on a futex. Counters are written by one thread each, or hardly ever by two, so
+// that no locked instruction is needed. A refusal by the sink brings the device back to its default and is tried again
+// after a wait that doubles.
 #include "client/clock_controller.h"
 
 #include <linux/futex.h>
@@ -59,14 +59,14 @@ ClockController::~ClockController() {
 }
 
 void ClockController::set(Megahertz clock) noexcept {
-  // One thread at a time writes these counters: a load and a store are cheaper than a locked addition.
+  // Hardly ever do two threads write these counters at once: a load and a store are cheaper than a locked addition.
   calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const std::uint64_t mhz = whole_mhz(clock);
-  if (mhz == last_mhz_) {
+  // The newest request is looked at itself, so that threads agree on what would be a repetition of it.
+  if (mhz == (request_.load(std::memory_order_relaxed) & kClockMask)) {
     repeated_.store(repeated_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return;
   }
-  last_mhz_ = mhz;
   const std::uint64_t word = pack(clock, monotonic_now());
   if (barriers_by_system_) {
     request_.store(word, std::memory_order_release);

@@ -51,7 +51,8 @@ struct ClockControllerState {
   AgeHistogram ages;            // times from a call to the sink's return
 };
 
-// set() and release() are for one thread at a time; everything else is thread-safe.
+// Thread-safe. Where two threads ask at the same moment, one of the two clocks is the newest, and a call may be missing
+// from the counts.
 class ClockController {
  public:
   struct Options {
@@ -112,7 +113,6 @@ class ClockController {
   static constexpr std::size_t kCacheLine = 64;
   alignas(kCacheLine) std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> repeated_{0};
-  std::uint64_t last_mhz_ = 0;
   const bool barriers_by_system_;  // how requests and rests are ordered: see order()
 
   // Both threads look at these:

@@ -70,6 +70,7 @@ Session::~Session() {
   changed_.notify_all();
   if (reporting_) reporting_->interrupt();
   if (listening_) listening_->interrupt();
+  timeline_.reset();  // which asks the controller
   controller_.reset();
   reporter_.join();
   if (listener_.joinable()) listener_.join();
@@ -127,6 +128,7 @@ void Session::step_begin() {
   const bool swept = sweeps();
   probe_clock_ = probe_in_use_ ? probe_in_use_->step_begin() : std::nullopt;
   sweep_clock_ = profiler_in_use_ && !probe_clock_ ? profiler_in_use_->step_begin() : std::nullopt;
+  if (timeline_) begin_timeline(swept || had_clocks);
   if (controller_ && sweep_clock_) controller_->set(*sweep_clock_);
   // Nobody asked for the clock that the sweep set last; a schedule sets its own.
   const bool not_asked_for = swept || (had_clocks && !sets_clocks_);
@@ -134,37 +136,50 @@ void Session::step_begin() {
   step_.begin = monotonic_now();
 }
 
-void Session::set_speed(std::string_view type) {
-  if (sweeps() || !sets_clocks_ || !controller_) return;
+// Takes the clock of the next computation of that type from the schedule; nothing where none is to be asked for.
+std::optional<Megahertz> Session::next_clock(std::string_view type) {
+  if (sweeps() || !sets_clocks_ || !controller_) return std::nullopt;
   const auto number = types_.find(type);
-  if (!number) return;  // the schedule has no such computation
+  if (!number) return std::nullopt;  // the schedule has no such computation
   Upcoming& upcoming = upcoming_[*number];
-  if (upcoming.next == upcoming.end) return;
-  if (given_up_late()) return;
+  if (upcoming.next == upcoming.end || given_up_late()) return std::nullopt;
   const std::uint32_t mhz = *upcoming.next++;
   ++position_;
-  if (mhz > 0) controller_->set(Megahertz(mhz));
+  return mhz > 0 ? std::optional(Megahertz(mhz)) : std::nullopt;
+}
+
+void Session::set_speed(std::string_view type) {
+  if (const auto clock = next_clock(type)) controller_->set(*clock);
 }
 
 void Session::set_next_speed() {
   if (sets_clocks_ && position_ < schedule_->types.size()) set_speed(types_.name(schedule_->types[position_]));
 }
 
-void Session::begin(std::string_view type) {
+std::uint16_t Session::open(std::string_view type) {
   if (open_type_) throw UsageError(fmt::format("begin {}: {} has not ended", type, types_.name(*open_type_)));
   const auto known = types_.find(type);
   open_type_ = known ? *known : types_.number_of(type);
+  return *open_type_;
+}
+
+void Session::begin(std::string_view type) {
+  const std::uint16_t number = open(type);
   if (controller_ && probe_clock_ && step_.spans.empty()) controller_->set(*probe_clock_);
-  step_.spans.push_back({*open_type_, monotonic_now(), 0});
+  step_.spans.push_back({number, monotonic_now(), 0});
+}
+
+void Session::close(std::string_view type) {
+  if (!open_type_ || types_.name(*open_type_) != type) {
+    throw UsageError(fmt::format("end {}: it has not begun", type));
+  }
+  open_type_.reset();
 }
 
 void Session::end(std::string_view type) {
   const Nanoseconds now = monotonic_now();
-  if (!open_type_ || types_.name(*open_type_) != type) {
-    throw UsageError(fmt::format("end {}: it has not begun", type));
-  }
+  close(type);
   step_.spans.back().end = now;
-  open_type_.reset();
 }
 
 void Session::step_end() {
@@ -179,15 +194,16 @@ void Session::step_end() {
   std::optional<StepReport> executed;
   std::optional<OrderReport> other;
   std::optional<PromiseReport> promise = promise_report(begin, now);
+  const bool measured = !timeline_ || fetch_moments();
   if (sweeps()) {
-    step_.in_effect = controller_->held_since(probe_clock_ ? *probe_clock_ : *sweep_clock_);
+    step_.in_effect = measured ? controller_->held_since(probe_clock_ ? *probe_clock_ : *sweep_clock_) : 0;
     const std::size_t usual = step_.spans.size();
     StepRecord step = std::exchange(step_, {});
     probe_clock_ ? probe_in_use_->step_end(std::move(step)) : profiler_in_use_->step_end(std::move(step));
     step_.spans.reserve(usual);
     news = true;
   } else {
-    executed = executed_step();
+    if (measured) executed = executed_step();
     if (has_server()) other = other_order();
   }
   {
@@ -295,6 +311,9 @@ void Session::take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfi
 }
 
 void Session::evaluate() {
+  if (outran_device_.load() && !std::exchange(told_of_outrunning_, true)) {
+    notice("a step is not measured: step_end was called before the GPU had done its computations; wait for it first");
+  }
   std::shared_ptr<OnlineProfiler> profiler;
   {
     const std::scoped_lock lock(mutex_);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -23,6 +24,7 @@
 #include "base/units.h"
 #include "client/change_probe.h"
 #include "client/clock_controller.h"
+#include "client/device_timeline.h"
 #include "client/instruction_types.h"
 #include "client/online_profiler.h"
 #include "client/plan_server.h"
@@ -105,6 +107,17 @@ class Session {
   void end(std::string_view type);
   void step_end();
 
+  // The same for engines that queue their work in a stream and run ahead of the GPU: what a call does is done when the
+  // GPU has done all that was queued in the stream before. `stream` is a CUstream or a hipStream_t; null is the default
+  // stream of the calling thread's context. They cost what it costs to queue a host function, at most 5 us, and where
+  // there is nothing to set or to measure as much as the calls above. The first call finds the driver's library. The
+  // GPU must have done a step's computations by step_end() while measures_step() holds: what it has not done is not
+  // measured, and a notice says so. They throw DeviceError as StreamLibrary does.
+  void set_speed_in(std::string_view type, void* stream);
+  void set_next_speed_in(void* stream);
+  void begin_in(std::string_view type, void* stream);
+  void end_in(std::string_view type, void* stream);
+
   // For engines that run their computations in the order that they are given (JobRequest::executes_order), from the
   // training thread, between steps. Stages that run different orders lock up. Before each step the engine compares what
   // order_held() returns over all ranks of a pipeline. Where all are equal, every rank passes that to use_order() and
@@ -152,6 +165,12 @@ class Session {
   [[nodiscard]] CounterNews counter_news(Nanoseconds after);
   [[nodiscard]] bool counted_whole(Nanoseconds begin, Nanoseconds end) const;
   void adopt_schedule();
+  [[nodiscard]] std::optional<Megahertz> next_clock(std::string_view type);
+  [[nodiscard]] std::uint16_t open(std::string_view type);
+  void close(std::string_view type);
+  DeviceTimeline& timeline();
+  void begin_timeline(bool other_clocks);
+  [[nodiscard]] bool fetch_moments();
   [[nodiscard]] bool sweeps() const { return sweep_clock_ || probe_clock_; }  // whether this step belongs to a sweep
   [[nodiscard]] std::optional<StepReport> executed_step() const;
   [[nodiscard]] bool by_plan() const;  // whether the schedule's clocks are for what this step runs
@@ -215,6 +234,9 @@ class Session {
   StepRecord step_;
   std::int64_t step_count_ = 0;
   std::optional<std::uint16_t> open_type_;
+  std::unique_ptr<DeviceTimeline> timeline_;  // null until a stream is given
+  std::atomic<bool> outran_device_{false};    // a step ended before the GPU had done what was to be measured
+  bool told_of_outrunning_ = false;           // the reporter's own
   bool in_step_ = false;
   std::shared_ptr<OnlineProfiler> profiler_in_use_;
   std::optional<Megahertz> sweep_clock_;

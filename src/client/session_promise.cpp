@@ -28,6 +28,7 @@ bool Session::given_up_late() {
   if (late_at_ == 0 || monotonic_now() < late_at_) return false;
   sets_clocks_ = false;
   given_up_ = true;
+  if (timeline_) timeline_->forget_clocks();  // those that the GPU has not come to
   controller_->release();
   return true;
 }
@@ -41,6 +42,7 @@ std::optional<PromiseReport> Session::promise_report(Nanoseconds begin, Nanoseco
     guard_.count_swept(probe_clock_ ? Megahertz(0) : *sweep_clock_, to_seconds(end - begin));
     return std::nullopt;
   }
+  if (timeline_ && timeline_->take_late()) given_up_ = had_clocks_;
   const auto report = guard_.count(step, to_seconds(end - begin), given_up_);
   if (!report) return std::nullopt;
   const double scale = options_.time_scale;

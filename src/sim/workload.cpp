@@ -14,7 +14,32 @@ int own_slot(BoardState& state) {
   return process_slot(state, pid, process_start(pid));
 }
 
-// Waits for the work in `slot` and takes it off the board.
+}  // namespace
+
+std::shared_ptr<Machine> attached_machine() {
+  // Never destroyed: threads may still call while the process exits.
+  static auto& mutex = *new std::mutex;
+  static auto& attached = *new std::shared_ptr<Machine>;
+  const std::string name = machine_name_from_environment();
+  const std::lock_guard lock(mutex);
+  if (attached == nullptr || attached->down() || attached->name() != name) attached = Machine::open(name);
+  return attached;
+}
+
+WorkBegin begin_work(Machine& machine, std::size_t board, const Activity& activity, Seconds seconds) {
+  BoardAccess access(machine, board);
+  if (machine.down()) return {WorkResult::kNoMachine, 0};
+  if (find_fault(access.state(), SimFaultKind::kLost) != nullptr) return {WorkResult::kLost, 0};
+  const int process = own_slot(access.state());
+  int slot = -1;
+  if (process >= 0) {
+    slot = start_work(access.spec(), access.state(), static_cast<std::uint32_t>(process), activity, seconds);
+  }
+  if (slot < 0) return {WorkResult::kFull, 0};
+  access.commit_change();
+  return {WorkResult::kDone, static_cast<std::size_t>(slot)};
+}
+
 WorkRun wait_for_work(Machine& machine, std::size_t board, std::size_t slot) {
   while (true) {
     std::uint32_t seen = 0;
@@ -43,32 +68,10 @@ WorkRun wait_for_work(Machine& machine, std::size_t board, std::size_t slot) {
   }
 }
 
-}  // namespace
-
-std::shared_ptr<Machine> attached_machine() {
-  // Never destroyed: threads may still call while the process exits.
-  static auto& mutex = *new std::mutex;
-  static auto& attached = *new std::shared_ptr<Machine>;
-  const std::string name = machine_name_from_environment();
-  const std::lock_guard lock(mutex);
-  if (attached == nullptr || attached->down() || attached->name() != name) attached = Machine::open(name);
-  return attached;
-}
-
 WorkRun do_work(Machine& machine, std::size_t board, const Activity& activity, Seconds seconds) {
-  int slot = -1;
-  {
-    BoardAccess access(machine, board);
-    if (machine.down()) return {WorkResult::kNoMachine, 0, 0, {}};
-    if (find_fault(access.state(), SimFaultKind::kLost) != nullptr) return {WorkResult::kLost, 0, 0, {}};
-    const int process = own_slot(access.state());
-    if (process >= 0) {
-      slot = start_work(access.spec(), access.state(), static_cast<std::uint32_t>(process), activity, seconds);
-    }
-    if (slot < 0) return {WorkResult::kFull, 0, 0, {}};
-    access.commit_change();
-  }
-  return wait_for_work(machine, board, static_cast<std::size_t>(slot));
+  const WorkBegin begun = begin_work(machine, board, activity, seconds);
+  if (begun.result != WorkResult::kDone) return {begun.result, 0, 0, {}};
+  return wait_for_work(machine, board, begun.slot);
 }
 
 std::optional<Activity> activity_named(const BoardSpec& spec, std::string_view kind) {

@@ -24,6 +24,16 @@ struct WorkRun {
   Joules energy;
 };
 
+// Work that was put on a board, and its place there.
+struct WorkBegin {
+  WorkResult result = WorkResult::kDone;  // else it has not begun
+  std::size_t slot = 0;
+};
+
+// Puts work on the board. wait_for_work() sleeps until it is done, and takes it off the board.
+WorkBegin begin_work(Machine& machine, std::size_t board, const Activity& activity, Seconds seconds);
+WorkRun wait_for_work(Machine& machine, std::size_t board, std::size_t slot);
+
 // Does the work and sleeps until it is done (flyball_sim_work).
 WorkRun do_work(Machine& machine, std::size_t board, const Activity& activity, Seconds seconds);
 

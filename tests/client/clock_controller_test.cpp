@@ -163,6 +163,21 @@ TEST(ClockController, NeverWaitsForTheDevice) {
   EXPECT_THAT(device.history(), ElementsAre(1, 501));
 }
 
+// The training's thread and the driver's: what the device holds in the end is what was asked for last.
+TEST(ClockController, TwoThreadsMayAsk) {
+  Device device;
+  ClockController controller(std::make_unique<DeviceSink>(device));
+  const auto ask = [&](int first) {
+    for (int i = 0; i < 20'000; ++i) controller.set(Megahertz(first + i % 7));
+  };
+  std::thread other([&] { ask(1000); });
+  ask(500);
+  other.join();
+  controller.set(Megahertz(1200));
+  EXPECT_TRUE(comes_true([&] { return controller.held_since(Megahertz(1200)) > 0; }));
+  EXPECT_EQ(device.history().back(), 1200);
+}
+
 TEST(ClockController, WakesAfterResting) {
   Device device;
   ClockController::Options options;

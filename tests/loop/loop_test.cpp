@@ -117,16 +117,28 @@ double computing_joules(const nlohmann::json& window, const std::string& measure
   return window.at(measured + "_j").get<double>() - 2 * 75.0 * window.at(measured + "_s").get<double>();
 }
 
+bool is_as_promised(const Figures& figures) {
+  return std::all_of(figures.planned.begin(), figures.planned.end(), [&](const nlohmann::json& window) {
+    return computing_joules(window) < 0.99 * computing_joules(figures.at_maximum) &&
+           window.at("iteration_s").get<double>() < 1.3 * figures.at_maximum.at("iteration_s").get<double>() &&
+           std::abs(computing_joules(window) / computing_joules(window, "planned") - 1.0) < 0.3;
+  });
+}
+
 // Only that the size is right. How exact it is, scripts/demo_loop tells.
 TEST(Loop, SavesEnergyAsThePlanPromises) {
   // Enough steps for every clock: what a busy machine makes of few would lead to a plan for other GPUs.
-  expect_of_training({"--windows", "2", "--steps", "4", "--steps-per-clock", "10"}, [](const Figures& figures) {
-    return std::all_of(figures.planned.begin(), figures.planned.end(), [&](const nlohmann::json& window) {
-      return computing_joules(window) < 0.99 * computing_joules(figures.at_maximum) &&
-             window.at("iteration_s").get<double>() < 1.3 * figures.at_maximum.at("iteration_s").get<double>() &&
-             std::abs(computing_joules(window) / computing_joules(window, "planned") - 1.0) < 0.3;
-    });
-  });
+  expect_of_training({"--windows", "2", "--steps", "4", "--steps-per-clock", "10"}, is_as_promised);
+}
+
+// The processes of the stages are done with a forward as soon as they have queued it, and ask for the backward's clock.
+// Asked for in the stream, clocks come at their computations all the same, and the sweep measures these.
+TEST(Loop, AnEngineThatRunsAheadOfItsGpusSavesAsPromisedWithClocksInTheStream) {
+  expect_of_training({"--windows", "2", "--steps", "4", "--steps-per-clock", "10", "--run-ahead", "--stream-clocks"},
+                     [](const Figures& figures) {
+                       EXPECT_THAT(figures.said, Not(HasSubstr("step_end was called before")));
+                       return is_as_promised(figures);
+                     });
 }
 
 // EnvPipe's plan is found by steps of this very training, from one that is too slow: its critical path from when the
@@ -225,6 +237,18 @@ TEST(Loop, APlanThatIsNotKeptIsGivenUpAndTriedAgain) {
   ASSERT_TRUE(said(node.server, "the ranks run at maximum clocks, and try the plan again")) << node.server.output();
   EXPECT_TRUE(wait_until([&] { return node.all_at_default(); }, kLong));
   EXPECT_TRUE(wait_until([&] { return !node.all_at_default(); }, kLong)) << node.trainer.output();
+  EXPECT_EQ(node.trainer.end(SIGTERM), 1);
+  EXPECT_TRUE(node.all_at_default());
+}
+
+// A process that runs ahead asks for a clock while its GPU is at an earlier computation. Without the stream iterations
+// take longer than promised, and the plan is given up.
+TEST(Loop, APlanOfAnEngineThatRunsAheadWithoutItsStreamIsGivenUp) {
+  Node node(10, 4);
+  node.start_trainer(four_stages({"--windows", "1000", "--run-ahead"}));
+  EXPECT_TRUE(
+      wait_until([&] { return node.trainer.output().find("longer than promised") != std::string::npos; }, kLong))
+      << node.trainer.output();
   EXPECT_EQ(node.trainer.end(SIGTERM), 1);
   EXPECT_TRUE(node.all_at_default());
 }

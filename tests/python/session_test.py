@@ -1,6 +1,7 @@
 """flyball.Session as it is installed, on a simulated GPU, without server and agent: what Python adds to the client."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -53,6 +54,41 @@ def test_a_rank_profiles_itself_without_a_server(one_gpu):
     assert lines[1].startswith("0,backward,1410,") and len(lines) > 4
     time_s, energy_j = window
     assert 20 < energy_j / time_s < 400  # watts of an A100 at work
+
+
+def test_an_engine_that_runs_ahead_is_profiled_in_its_stream(one_gpu):
+    """The whole step is queued before its first computation is done. A forward takes 0.1 s at the highest clock, and a
+    backward twice that; the tenths of a millisecond that a thread needs to wake up count tenfold."""
+    csv, refused = run(f"""
+        import ctypes, flyball, json
+        refused = []
+        cuda = ctypes.CDLL({os.path.join(os.path.dirname(PROGRAM), "sim/cuda/libcuda.so.1")!r})
+        context, stream = ctypes.c_void_p(), ctypes.c_void_p()
+        assert cuda.cuInit(0) == 0
+        assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+        assert cuda.cuCtxSetCurrent(context) == 0
+        assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0
+        with flyball.Session(clocks="device", time_scale=10, sampling_s=0.001, settle_s=0, clock_poll_s=0.0001,
+                             clock_stride=20, steps_per_clock=2, microbatches=2) as session:
+            try:
+                session.set_speed_in("forward")
+            except ValueError as error:
+                refused.append(str(error))
+            while session.state.phase == "profiling":
+                with session.step():
+                    for _ in range(2):
+                        for kind, seconds in (("forward", 0.1), ("backward", 0.2)):
+                            session.set_speed_in(kind, stream.value)
+                            with session.instruction_in(kind, stream.value):
+                                cuda.flyball_sim_queue_work(stream, kind.encode(), ctypes.c_double(seconds))
+                    cuda.cuStreamSynchronize(stream)
+            csv = session.profile_csv
+        print(json.dumps([csv, refused]))
+        """, one_gpu)
+    assert refused == ["there is no PyTorch that uses a GPU in this process: pass the stream"]
+    times = {tuple(line.split(",")[1:3]): float(line.split(",")[3]) for line in csv.splitlines()[1:]}
+    assert 0.0999 < times["forward", "1410"] < 0.15
+    assert 0.1999 < times["backward", "1410"] < 0.25
 
 
 def test_arguments_that_do_not_fit_are_value_errors(one_gpu):

@@ -1,0 +1,119 @@
+// Calls are taken from a ring in turn. When the session ends, functions in the driver's thread find it closed; the ring
+// is left to them where some are still queued, since a GPU that hangs may never call them.
+#include "client/device_timeline.h"
+
+#include <thread>
+#include <utility>
+
+#include "base/monotonic_time.h"
+
+namespace flyball {
+
+DeviceTimeline::DeviceTimeline(ClockController* controller) : state_(std::make_unique<State>()) {
+  state_->controller = controller;
+  for (Call& call : state_->calls) call.state = state_.get();
+}
+
+DeviceTimeline::~DeviceTimeline() {
+  state_->closed.store(true);
+  wait_for_those_inside();
+  if (state_->called.load() < queued_) (void)state_.release();
+}
+
+void DeviceTimeline::step_begin(Nanoseconds patience) {
+  patience_ = patience;
+  first_ = true;
+}
+
+void DeviceTimeline::forget_clocks() {
+  state_->generation.fetch_add(1);
+  wait_for_those_inside();
+}
+
+// For less than a microsecond, unless the driver's thread is held up just there.
+void DeviceTimeline::wait_for_those_inside() const {
+  while (state_->inside.load() > 0) std::this_thread::yield();
+}
+
+bool DeviceTimeline::take_late() { return state_->late.exchange(false); }
+
+void DeviceTimeline::set(void* stream, Megahertz clock) {
+  if (state_->controller == nullptr) return;
+  Call* call = free_call();
+  if (call == nullptr) return state_->controller->set(clock);
+  call->moment = nullptr;
+  call->clock = clock;
+  call->generation = state_->generation.load();
+  call->patience = patience_;
+  call->first = std::exchange(first_, false);
+  queue(stream, *call);
+}
+
+void DeviceTimeline::note(void* stream, std::size_t number) {
+  while (state_->moments.size() <= number) state_->moments.emplace_back(0);
+  std::atomic<Nanoseconds>& moment = state_->moments[number];
+  moment.store(0);
+  Call* call = free_call();
+  if (call == nullptr) return;  // as if the GPU never came to it
+  call->moment = &moment;
+  queue(stream, *call);
+}
+
+Nanoseconds DeviceTimeline::moment(std::size_t number) const {
+  return number < state_->moments.size() ? state_->moments[number].load() : 0;
+}
+
+// Null where all are queued.
+DeviceTimeline::Call* DeviceTimeline::free_call() {
+  Call& call = state_->calls[next_];
+  if (call.queued.load(std::memory_order_acquire)) return nullptr;
+  next_ = (next_ + 1) % kMostQueued;
+  return &call;
+}
+
+void DeviceTimeline::queue(void* stream, Call& call) {
+  call.queued.store(true, std::memory_order_relaxed);
+  ++queued_;
+  try {
+    library_.queue(stream, &DeviceTimeline::perform, &call);
+  } catch (...) {
+    --queued_;
+    call.queued.store(false, std::memory_order_relaxed);
+    throw;
+  }
+}
+
+// In the driver's thread.
+void DeviceTimeline::perform(void* data) noexcept {
+  Call& call = *static_cast<Call*>(data);
+  State& state = *call.state;
+  // Who closes or forgets does so first and then looks inside; here it is the other way round, so that one sees the
+  // other.
+  state.inside.fetch_add(1);
+  if (!state.closed.load()) {
+    if (call.moment != nullptr) {
+      call.moment->store(monotonic_now());
+    } else {
+      ask(state, call);
+    }
+  }
+  state.inside.fetch_sub(1);
+  call.queued.store(false, std::memory_order_release);
+  // Last of all: the destructor frees the state once all have come so far.
+  state.called.fetch_add(1);
+}
+
+void DeviceTimeline::ask(State& state, const Call& call) noexcept {
+  if (call.generation != state.generation.load()) return;
+  if (call.first) state.late_at.store(call.patience > 0 ? monotonic_now() + call.patience : 0);
+  const Nanoseconds late_at = state.late_at.load();
+  if (late_at > 0 && monotonic_now() >= late_at) {
+    // What is late already would be later still at lower clocks.
+    state.late.store(true);
+    state.controller->release();
+    return;
+  }
+  state.controller->set(call.clock);
+}
+
+}  // namespace flyball

@@ -1,0 +1,92 @@
+// What a session does on the timeline of its GPU: clocks that are asked for, and moments that are noted, when the GPU
+// comes to a place of a stream. Engines that queue their work run ahead of the GPU, so that the moment of a call says
+// nothing about the GPU's (docs/decisions/0062-clocks-in-the-stream.md).
+//
+// Each call queues a host function (driver/stream_library.h). The function hands the clock to the clock controller, or
+// notes the time; it costs less than a microsecond, allocates nothing, waits for nothing and calls no driver.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "base/units.h"
+#include "client/clock_controller.h"
+#include "driver/stream_library.h"
+
+namespace flyball {
+
+// For the training thread, but for what its functions do in the driver's. Calls cost what queueing a host function
+// costs, some microseconds, and allocate nothing, but for the first step with so many moments.
+class DeviceTimeline {
+ public:
+  // How many functions may be queued and not yet called.
+  static constexpr std::size_t kMostQueued = 4096;
+
+  // `controller` may be null: clocks are then not set. Throws DeviceError as StreamLibrary does.
+  explicit DeviceTimeline(ClockController* controller);
+  // Functions that are called later do nothing. Does not wait for the GPU.
+  ~DeviceTimeline();
+  DeviceTimeline(const DeviceTimeline&) = delete;
+  DeviceTimeline& operator=(const DeviceTimeline&) = delete;
+
+  // A step begins whose clocks are given up when the GPU is at it for longer than `patience` (0: never), counted from
+  // where it comes to the step's first clock.
+  void step_begin(Nanoseconds patience);
+  // Clocks that were queued before this call are not asked for after it.
+  void forget_clocks();
+  // Asks for the clock when all is done that was queued in the stream before. Asks at once where too many functions are
+  // queued. Throws DeviceError where the driver refuses.
+  void set(void* stream, Megahertz clock);
+  // Returns whether a clock was given up since the last call.
+  [[nodiscard]] bool take_late();
+
+  // Notes the moment at which all is done that was queued in the stream before, under `number`, which this step has not
+  // used yet. Throws DeviceError likewise.
+  void note(void* stream, std::size_t number);
+  // Returns the moment (CLOCK_MONOTONIC), or 0 where the GPU has not come to it.
+  [[nodiscard]] Nanoseconds moment(std::size_t number) const;
+
+ private:
+  struct State;
+  // What a queued function does.
+  struct Call {
+    std::atomic<bool> queued{false};
+    State* state = nullptr;
+    std::atomic<Nanoseconds>* moment = nullptr;  // null: a clock
+    Megahertz clock;
+    std::int64_t generation = 0;
+    Nanoseconds patience = 0;
+    bool first = false;  // clock of its step
+  };
+  // What outlives the session while functions are queued.
+  struct State {
+    ClockController* controller = nullptr;
+    std::atomic<bool> closed{false};
+    std::atomic<std::uint32_t> inside{0};     // functions that look at the controller just now
+    std::atomic<std::uint64_t> called{0};     // functions that have returned
+    std::atomic<std::int64_t> generation{0};  // clocks of older ones are not asked for
+    std::atomic<Nanoseconds> late_at{0};      // of the step that the GPU is at; 0: never
+    std::atomic<bool> late{false};
+    std::array<Call, kMostQueued> calls;
+    std::deque<std::atomic<Nanoseconds>> moments;  // which stay where they are while it grows
+  };
+
+  void wait_for_those_inside() const;
+  [[nodiscard]] Call* free_call();
+  void queue(void* stream, Call& call);
+  static void perform(void* data) noexcept;
+  static void ask(State& state, const Call& call) noexcept;
+
+  const StreamLibrary library_;
+  std::unique_ptr<State> state_;
+  std::size_t next_ = 0;  // call
+  std::uint64_t queued_ = 0;
+  Nanoseconds patience_ = 0;
+  bool first_ = true;
+};
+
+}  // namespace flyball

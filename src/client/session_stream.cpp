@@ -1,0 +1,72 @@
+// The calls of engines that run ahead of their GPU. What is set and measured happens on the device's timeline
+// (device_timeline.h); everything else is as with the calls that take no stream. All of this is the training thread's.
+#include "base/monotonic_time.h"
+#include "client/session_schedule.h"
+
+namespace flyball {
+
+DeviceTimeline& Session::timeline() {
+  if (!timeline_) {
+    timeline_ = std::make_unique<DeviceTimeline>(controller_.get());
+    begin_timeline(false);
+  }
+  return *timeline_;
+}
+
+// `other_clocks`: the steps before were not at the clocks of this one.
+void Session::begin_timeline(bool other_clocks) {
+  if (other_clocks && (sweeps() || !sets_clocks_)) timeline_->forget_clocks();
+  timeline_->step_begin(late_at_ > 0 ? late_at_ - monotonic_now() : 0);
+}
+
+void Session::set_speed_in(std::string_view type, void* stream) {
+  if (const auto clock = next_clock(type)) timeline().set(stream, *clock);
+}
+
+void Session::set_next_speed_in(void* stream) {
+  if (!sets_clocks_ || position_ >= schedule_->types.size()) return;
+  set_speed_in(types_.name(schedule_->types[position_]), stream);
+}
+
+// A span's moments have the numbers 2 i and 2 i + 1. A time of 0 in the span stands for them. Where the driver refuses,
+// nothing has begun.
+void Session::begin_in(std::string_view type, void* stream) {
+  const bool measured = measures_step();
+  if (measured) (void)timeline();
+  const std::uint16_t number = open(type);
+  step_.spans.push_back({number, measured ? 0 : monotonic_now(), 0});
+  if (!measured) return;
+  try {
+    if (probe_clock_ && step_.spans.size() == 1) timeline_->set(stream, *probe_clock_);
+    timeline_->note(stream, 2 * step_.spans.size() - 2);
+  } catch (...) {
+    step_.spans.pop_back();
+    open_type_.reset();
+    throw;
+  }
+}
+
+void Session::end_in(std::string_view type, void* stream) {
+  close(type);
+  if (measures_step()) {
+    timeline().note(stream, 2 * step_.spans.size() - 1);
+  } else {
+    step_.spans.back().end = monotonic_now();
+  }
+}
+
+// Returns false where the GPU has not done all that was to be measured.
+bool Session::fetch_moments() {
+  for (std::size_t i = 0; i < step_.spans.size(); ++i) {
+    InstructionSpan& span = step_.spans[i];
+    if (span.begin == 0) span.begin = timeline_->moment(2 * i);
+    if (span.end == 0) span.end = timeline_->moment(2 * i + 1);
+    if (span.begin == 0 || span.end == 0) {
+      outran_device_.store(true);
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace flyball

@@ -1,0 +1,306 @@
+// A session whose engine runs ahead of its GPU: what is asked for in a stream happens when the GPU comes to it. The
+// stream is the simulated libcuda.so.1's, and what runs in it are host functions that work on the fixture's GPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "client/device_timeline.h"
+#include "client/session_fixture.h"
+#include "driver/cuda_abi.h"
+#include "driver/device_error.h"
+#include "sim/simulated.h"
+
+namespace flyball {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// The default stream of the first simulated board, in the thread that makes it. Its library stays loaded.
+class Stream {
+ public:
+  Stream() {
+    const auto path = std::filesystem::path(FLYBALL_PROGRAM).parent_path() / "sim" / "cuda" / "libcuda.so.1";
+    library_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library_ == nullptr) throw SystemError(::dlerror());
+    EXPECT_EQ(call<decltype(cuInit)>("cuInit")(0), kCudaSuccess);
+    CudaContext context = nullptr;
+    EXPECT_EQ(call<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain")(&context, 0), kCudaSuccess);
+    EXPECT_EQ(call<decltype(cuCtxSetCurrent)>("cuCtxSetCurrent")(context), kCudaSuccess);
+  }
+  ~Stream() {
+    wait();
+    call<decltype(cuDevicePrimaryCtxRelease_v2)>("cuDevicePrimaryCtxRelease_v2")(0);
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  // Queues what the GPU does.
+  void run(std::function<void()> action) const {
+    auto queued = std::make_unique<std::function<void()>>(std::move(action));
+    EXPECT_EQ(call<decltype(cuLaunchHostFunc)>("cuLaunchHostFunc")(
+                  nullptr,
+                  [](void* data) {
+                    const std::unique_ptr<std::function<void()>> own(static_cast<std::function<void()>*>(data));
+                    (*own)();
+                  },
+                  queued.release()),
+              kCudaSuccess);
+  }
+  void wait() const { EXPECT_EQ(call<decltype(cuStreamSynchronize)>("cuStreamSynchronize")(nullptr), kCudaSuccess); }
+
+ private:
+  template <class Function>
+  [[nodiscard]] Function* call(const char* name) const {
+    return reinterpret_cast<Function*>(::dlsym(library_, name));
+  }
+
+  testing::SimulatedMachine machine_;
+  void* library_ = nullptr;
+};
+
+// What a stream waits for, until it is opened.
+class Gate {
+ public:
+  void pass() {
+    std::unique_lock lock(mutex_);
+    opened_.wait(lock, [this] { return open_; });
+  }
+  void open() {
+    const std::scoped_lock lock(mutex_);
+    open_ = true;
+    opened_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable opened_;
+  bool open_ = false;
+};
+
+class SessionStreamTest : public SessionTest {
+ protected:
+  void compute_in_stream(const char* type, double milliseconds) {
+    session_->set_speed_in(type, nullptr);
+    session_->begin_in(type, nullptr);
+    stream_.run([this, milliseconds] { gpu_.work(slowness_ * milliseconds); });
+    session_->end_in(type, nullptr);
+  }
+
+  // The whole step is queued before its first computation is done.
+  void step_in_stream(double milliseconds = 1.0) {
+    session_->step_begin();
+    for (int microbatch = 0; microbatch < 2; ++microbatch) {
+      compute_in_stream("forward", milliseconds);
+      compute_in_stream("backward", 2 * milliseconds);
+    }
+    stream_.wait();
+    session_->step_end();
+  }
+
+  // Opens a session that only runs schedules, and trains until it has this one.
+  void open_with(const std::vector<int>& clocks, bool report_steps = false) {
+    server_.start();
+    server_.publish(clocks, report_steps);
+    SessionOptions chosen = options(true);
+    chosen.profile = false;
+    open(chosen);
+    ASSERT_TRUE(rounds_until([&] {
+      step_in_stream();
+      return session_->state().schedule_version == 1;
+    }));
+    ASSERT_TRUE(comes_to_hold(clocks.back()));
+    (void)gpu_.take_history();
+  }
+  [[nodiscard]] bool comes_to_hold(double mhz) {
+    return rounds_until([&] { return gpu_.clock() == mhz; });
+  }
+
+  Stream stream_;
+};
+
+// All four computations are queued while the GPU waits for something else: no clock is set. Then each gets its own: it
+// ends when its clock holds, which it would never see if a later one had been asked for before.
+TEST_F(SessionStreamTest, AClockIsAskedForWhenTheGpuComesToItsComputation) {
+  open_with({900, 700, 800, 600});
+  Gate gate;
+  stream_.run([&] { gate.pass(); });
+  session_->step_begin();
+  int computation = 0;
+  for (const double clock : {900.0, 700.0, 800.0, 600.0}) {
+    session_->set_speed_in(computation++ % 2 == 0 ? "forward" : "backward", nullptr);
+    stream_.run([this, clock] { EXPECT_TRUE(comes_to_hold(clock)); });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_THAT(gpu_.take_history(), IsEmpty());
+  gate.open();
+  stream_.wait();
+  session_->step_end();
+  EXPECT_THAT(gpu_.take_history(), ElementsAre(900, 700, 800, 600));
+  session_.reset();
+}
+
+// Sleeping never takes less than it is asked to: a forward of 4 ms takes that and more at 1000 MHz, and a backward
+// twice that, although both calls around it return before it has begun.
+TEST_F(SessionStreamTest, AnEngineThatRunsAheadIsProfiledOnTheDevicesTimeline) {
+  open(options(false));
+  ASSERT_TRUE(rounds_until([&] {
+    step_in_stream(4.0);
+    return session_->state().phase != SessionPhase::kProfiling;
+  }));
+  const std::vector<InstructionMeasurement> all = session_->measurements();
+  ASSERT_GE(all.size(), 4u);
+  for (const InstructionMeasurement& one : all) {
+    if (one.instruction == "forward") EXPECT_GE(one.time.value(), 0.004 * 1000.0 / one.clock.value() * 0.999);
+    if (one.instruction == "backward") EXPECT_GE(one.time.value(), 0.008 * 1000.0 / one.clock.value() * 0.999);
+  }
+  EXPECT_THAT(notices(), IsEmpty());
+  session_.reset();
+}
+
+TEST_F(SessionStreamTest, StepsThatTheServerAsksForHaveTheDevicesTimes) {
+  open_with({900, 900, 900, 900}, true);
+  ASSERT_TRUE(rounds_until([&] {
+    step_in_stream();
+    return server_.look([](const JobServer& server) { return !server.steps.empty(); });
+  }));
+  ASSERT_TRUE(server_.look([](const JobServer& server) {
+    const StepReport& step = server.steps.back();
+    if (step.begin.size() != 4) return false;
+    for (std::size_t i = 0; i < 4; ++i) {
+      // 1 and 2 ms at 1000 MHz.
+      const double least = (i % 2 == 0 ? 0.001 : 0.002) * 1000.0 / 1000.0;
+      if ((step.end[i] - step.begin[i]).value() < least) return false;
+      if (i > 0 && step.begin[i] < step.end[i - 1]) return false;
+    }
+    return true;
+  }));
+  session_.reset();
+}
+
+TEST_F(SessionStreamTest, AStepThatEndsBeforeItsGpuIsNotMeasuredAndSaidSo) {
+  open(options(false));
+  Gate gate;
+  session_->step_begin();
+  session_->begin_in("forward", nullptr);
+  stream_.run([&] { gate.pass(); });
+  session_->end_in("forward", nullptr);
+  session_->step_end();
+  gate.open();
+  EXPECT_TRUE(rounds_until([&] {
+    step_in_stream(1.0);
+    return !notices().empty();
+  }));
+  EXPECT_THAT(notices(), Contains(HasSubstr("step_end was called before the GPU had done")));
+  session_.reset();
+}
+
+TEST_F(SessionStreamTest, ASessionMayEndBeforeItsStreamDoes) {
+  open_with({900, 700, 800, 600});
+  Gate gate;
+  stream_.run([&] { gate.pass(); });
+  session_->step_begin();
+  session_->set_speed_in("forward", nullptr);
+  session_.reset();
+  (void)gpu_.take_history();
+  gate.open();
+  stream_.wait();
+  EXPECT_THAT(gpu_.take_history(), IsEmpty());
+}
+
+// The GPU is at the step for longer than it may be when it comes to the second clock.
+TEST_F(SessionStreamTest, ClocksOfAStepThatIsLateOnTheDeviceAreGivenUp) {
+  ClockController controller(std::make_unique<FakeSink>(gpu_));
+  DeviceTimeline timeline(&controller);
+  timeline.step_begin(10 * kMillisecond);
+  timeline.set(nullptr, Megahertz(900));
+  stream_.run([&] { (void)rounds_until([&] { return gpu_.clock() == 900; }); });
+  stream_.run([] { std::this_thread::sleep_for(std::chrono::milliseconds(11)); });
+  timeline.set(nullptr, Megahertz(700));
+  stream_.wait();
+  EXPECT_TRUE(rounds_until([&] { return gpu_.at_default(); }));
+  EXPECT_THAT(gpu_.take_history(), ElementsAre(900, 0));
+  EXPECT_TRUE(timeline.take_late());
+  EXPECT_FALSE(timeline.take_late());
+}
+
+TEST_F(SessionStreamTest, ClocksThatWereQueuedForEarlierStepsCanBeForgotten) {
+  ClockController controller(std::make_unique<FakeSink>(gpu_));
+  DeviceTimeline timeline(&controller);
+  Gate gate;
+  stream_.run([&] { gate.pass(); });
+  timeline.set(nullptr, Megahertz(900));
+  timeline.forget_clocks();
+  timeline.set(nullptr, Megahertz(700));
+  gate.open();
+  stream_.wait();
+  EXPECT_TRUE(rounds_until([&] { return gpu_.clock() == 700; }));
+  EXPECT_THAT(gpu_.take_history(), ElementsAre(700));
+}
+
+// More than fit: those beyond are asked for at once, and moments beyond never come.
+TEST_F(SessionStreamTest, TooMuchThatIsQueuedDoesNotWait) {
+  ClockController controller(std::make_unique<FakeSink>(gpu_));
+  DeviceTimeline timeline(&controller);
+  Gate gate;
+  stream_.run([&] { gate.pass(); });
+  for (std::size_t i = 0; i < DeviceTimeline::kMostQueued; ++i) timeline.note(nullptr, i);
+  timeline.note(nullptr, DeviceTimeline::kMostQueued);
+  timeline.set(nullptr, Megahertz(900));
+  EXPECT_TRUE(comes_to_hold(900));
+  gate.open();
+  stream_.wait();
+  EXPECT_GT(timeline.moment(DeviceTimeline::kMostQueued - 1), 0);
+  EXPECT_EQ(timeline.moment(DeviceTimeline::kMostQueued), 0);
+}
+
+TEST_F(SessionStreamTest, WhatTheDriverRefusesIsSaid) {
+  DeviceTimeline timeline(nullptr);
+  int nothing = 0;
+  try {
+    timeline.note(&nothing, 0);
+    FAIL() << "a wrong stream was taken";
+  } catch (const DeviceError& error) {
+    EXPECT_EQ(error.fault(), DeviceFault::kDriver);
+    EXPECT_THAT(error.what(), HasSubstr("cuLaunchHostFunc answers 400"));  // CUDA_ERROR_INVALID_HANDLE
+  }
+}
+
+TEST_F(SessionStreamTest, WhereTheDriverRefusesNothingHasBegun) {
+  open(options(false));
+  int nothing = 0;
+  session_->step_begin();
+  EXPECT_THROW(session_->begin_in("forward", &nothing), DeviceError);
+  session_->begin("forward");
+  session_->end("forward");
+  session_->step_end();
+  session_.reset();
+}
+
+// Before anything has loaded a driver's library, as in a process that has no stream: nothing is loaded for it, and the
+// calls without a stream go on.
+TEST_F(SessionTest, AStreamWithoutItsLibraryIsAnError) {
+  if (::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) != nullptr) GTEST_SKIP() << "this process has loaded one";
+  open(options(false));
+  session_->step_begin();
+  try {
+    session_->begin_in("forward", nullptr);
+    FAIL() << "there is no library";
+  } catch (const DeviceError& error) {
+    EXPECT_EQ(error.fault(), DeviceFault::kNoDriver);
+    EXPECT_THAT(error.what(), HasSubstr("has loaded neither libcuda.so.1 nor libamdhip64.so"));
+  }
+  session_->begin("forward");
+  session_->end("forward");
+  session_->step_end();
+}
+
+}  // namespace
+}  // namespace flyball
