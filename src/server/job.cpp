@@ -35,7 +35,7 @@ std::string place_text(const RankRequest& rank) {
 std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const JobPlan::Run& run, JobKind kind,
                                                   bool at_maximum) {
   const JobPlan::Schedule schedule = plan.schedule(run);
-  const Seconds promised_against = plan.is_limited() ? Seconds(0) : plan.max_clock_time();
+  const Seconds promised_against = plan.is_limited() ? Seconds(0) : plan.max_clock_time_in_order();
   const auto texts = std::make_shared<Deployment::Texts>();
   for (const auto& computations : schedule.stages) {
     texts->tails.push_back(

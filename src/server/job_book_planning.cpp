@@ -323,7 +323,7 @@ void JobBook::take_promise(const std::string& id, const PromiseReport& report) {
   }
   const Seconds allowed = current->pipelines[static_cast<std::size_t>(rank.dp_rank)].allowed;
   const bool was_fine = job.promise().trouble().empty();
-  const bool changes = job.promise().take(report, allowed / current->plan->max_clock_time());
+  const bool changes = job.promise().take(report, allowed / current->plan->max_clock_time_in_order());
   const std::string trouble = job.promise().trouble();
   if (was_fine && !trouble.empty()) announce_trouble(*entry, trouble);
   if (changes) deploy(entry, false);

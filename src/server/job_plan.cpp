@@ -239,6 +239,8 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   }
   plan->t_min_ = summary.t_min;
   plan->max_clock_time_ = summary.baseline.time;
+  plan->max_clock_time_in_order_ =
+      to_seconds(replay(dag, basis->realised.blocking, max_clock_plan(basis->realised)).time);
   plan->max_clock_energy_ = summary.baseline.energy;
   plan->max_clock_straggler_power_ =
       straggler_power(basis->dag, max_clock_plan(basis->problem), basis->problem.blocking);
@@ -264,6 +266,7 @@ JobPlan::JobPlan(const JobPlan& other)
       expected_saving_pct_(other.expected_saving_pct_),
       t_min_(other.t_min_),
       max_clock_time_(other.max_clock_time_),
+      max_clock_time_in_order_(other.max_clock_time_in_order_),
       max_clock_energy_(other.max_clock_energy_),
       max_clock_straggler_power_(other.max_clock_straggler_power_),
       switch_latency_(other.switch_latency_),

@@ -131,8 +131,8 @@ class JobPlan {
 
   // Returns the number of the order of schedule()'s computations (RankSchedule::order).
   [[nodiscard]] std::int64_t order() const { return order_; }
-  // Returns what an iteration at maximum clocks takes by the profile.
-  [[nodiscard]] Seconds max_clock_time() const { return max_clock_time_; }
+  // Returns what an iteration at maximum clocks takes by the profile, in the order of schedule()'s computations.
+  [[nodiscard]] Seconds max_clock_time_in_order() const { return max_clock_time_in_order_; }
 
   // Returns sentences on what is odd about the measurements or the request, and on an incomplete plan.
   [[nodiscard]] std::vector<std::string> warnings() const;
@@ -201,6 +201,7 @@ class JobPlan {
   std::optional<Expected> expected_saving_pct_;
   Seconds t_min_;
   Seconds max_clock_time_;
+  Seconds max_clock_time_in_order_;  // the same in the order that the ranks are to run
   Joules max_clock_energy_;
   Watts max_clock_straggler_power_;
   Nanoseconds switch_latency_ = 0;  // the longest

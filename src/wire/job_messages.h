@@ -388,7 +388,8 @@ struct RankSchedule {
   Joules iteration_energy;   // of one pipeline without waiting for others
   Watts straggler_power;     // of one pipeline that waits for others after its iteration
   Seconds allowed_time;      // that it may take: the straggler's, where there is one
-  // What an iteration at maximum clocks takes by the profile. allowed_time over it is what the schedule promises.
+  // What an iteration at maximum clocks takes in the same order, by the profile. allowed_time over it is what the
+  // schedule promises.
   Seconds max_clock_time;
   bool at_maximum = false;    // default clocks for now, whatever the computations say; see PromiseReport
   bool report_steps = false;  // the server adjusts the plan by what the ranks then run; see StepReport

@@ -89,6 +89,9 @@ TEST(Order, IsThePlannersWhereRanksExecuteItAndMemoryIsStated) {
   for (std::size_t stage = 0; stage < 4; ++stage) {
     EXPECT_EQ(planned[stage].order, order);
     EXPECT_LE(held(planned[stage]), 5 - static_cast<int>(stage));
+    // Maximum clocks in this order are no slower than the plan, and no slower than in 1F1B's.
+    EXPECT_LE(planned[stage].max_clock_time.value(), 1.000001 * planned[stage].iteration_time.value());
+    EXPECT_LE(planned[stage].max_clock_time.value(), 1.000001 * max_clock_time(client, "job"));
     deeper += held(planned[stage]) > 4 - static_cast<int>(stage) ? 1 : 0;
   }
   EXPECT_GT(deeper, 0);
