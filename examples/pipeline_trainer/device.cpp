@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+// NOLINTBEGIN(readability-identifier-naming): NVIDIA's names
 extern "C" {
 int cuInit(unsigned flags);
 int cuDevicePrimaryCtxRetain(void** context, int device);
@@ -13,6 +14,7 @@ int cuStreamDestroy_v2(void* stream);
 int cuStreamSynchronize(void* stream);
 int cuLaunchHostFunc(void* stream, void (*function)(void*), void* data);
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace trainer {
 namespace {

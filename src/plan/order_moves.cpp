@@ -27,11 +27,11 @@ std::vector<std::vector<int>> forwards_of(const Orders& orders) {
 }
 
 // The orders with these forwards.
-Orders with_forwards(const Orders& orders, std::vector<std::vector<int>> forwards) {
+Orders with_forwards(const Orders& orders, const std::vector<std::vector<int>>& forwards) {
   Orders changed;
   for (std::size_t s = 0; s < orders.size(); ++s) {
     const bool same = forwards[s] == orders[s].forwards;
-    changed.push_back(same ? orders[s] : with_forwards(orders[s], std::move(forwards[s])));
+    changed.push_back(same ? orders[s] : with_forwards(orders[s], forwards[s]));
   }
   return changed;
 }
@@ -85,7 +85,7 @@ std::optional<Orders> raised(const Orders& orders, int stage, Steps steps, std::
       forwards[at(s)][at(b)] = std::max(forwards[at(s)][at(b)], forwards[at(s + 1)][at(b)]);
     }
   }
-  Orders result = with_forwards(orders, std::move(forwards));
+  Orders result = with_forwards(orders, forwards);
   for (std::size_t s = 0; s < limit.size(); ++s) {
     std::optional<StageOrder> order = fitted(std::move(result[s]), limit[s]);
     if (!order) return std::nullopt;
@@ -106,7 +106,7 @@ std::optional<Orders> lowered(const Orders& orders, int stage, Steps steps) {
   if (!changed) return std::nullopt;
   for (int b = steps.last - 1; b > 0; --b) own[at(b - 1)] = std::min(own[at(b - 1)], own[at(b)]);
   let_follow(forwards, stage, steps.last);
-  return with_forwards(orders, std::move(forwards));
+  return with_forwards(orders, forwards);
 }
 
 std::optional<Orders> shallower(const Orders& orders, int stage) {
@@ -118,7 +118,7 @@ std::optional<Orders> shallower(const Orders& orders, int stage) {
   if (ahead == 1) return std::nullopt;
   for (int b = 0; b < microbatches; ++b) own[at(b)] = std::min(own[at(b)], b + ahead - 1);
   let_follow(forwards, stage, microbatches);
-  return with_forwards(orders, std::move(forwards));
+  return with_forwards(orders, forwards);
 }
 
 std::optional<Orders> later(const Orders& orders, int stage, Steps steps, Reach reach, std::span<const int> limit) {

@@ -92,7 +92,7 @@ TEST_F(Cuda, ExportsEveryCallOfTheHeader) {
 
 TEST_F(Cuda, ReturnsBeforeTheWorkIsDoneAndDoesItInOrder) {
   begin();
-  const CudaStream stream = make_stream();
+  auto* const stream = make_stream();
   std::atomic<int> between{0};
   work(stream, 1.0);
   ASSERT_EQ(CUDA(cuLaunchHostFunc)(stream, count, &between), kCudaSuccess);
@@ -117,8 +117,8 @@ TEST_F(Cuda, ReturnsBeforeTheWorkIsDoneAndDoesItInOrder) {
 // 1 s and 2 s of work, without time between them.
 TEST_F(Cuda, EventsTellTheTimesOfTheDevice) {
   begin();
-  const CudaEvent first = make_event();
-  const CudaEvent last = make_event();
+  auto* const first = make_event();
+  auto* const last = make_event();
   float milliseconds = 0.0F;
   EXPECT_EQ(CUDA(cuEventQuery)(first), kCudaSuccess);  // never recorded: nothing to wait for
   EXPECT_EQ(CUDA(cuEventElapsedTime)(&milliseconds, first, last), kCudaErrorInvalidHandle);
@@ -142,9 +142,9 @@ TEST_F(Cuda, EventsTellTheTimesOfTheDevice) {
 
 TEST_F(Cuda, StreamsRunSideBySideAndWaitForEachOthersEvents) {
   begin();
-  const CudaStream first = make_stream();
-  const CudaStream second = make_stream();
-  const CudaEvent event = make_event();
+  auto* const first = make_stream();
+  auto* const second = make_stream();
+  auto* const event = make_event();
   std::atomic<int> done{0};
   work(first, 1.0);
   ASSERT_EQ(CUDA(cuEventRecord)(event, first), kCudaSuccess);
@@ -181,7 +181,7 @@ TEST_F(Cuda, AHostFunctionMayNotCallCuda) {
 
 TEST_F(Cuda, NothingIsDoneBehindWorkThatFailed) {
   begin();
-  const CudaStream stream = make_stream();
+  auto* const stream = make_stream();
   std::atomic<int> behind{0};
   work(stream, 1.0);
   ASSERT_EQ(CUDA(cuLaunchHostFunc)(stream, count, &behind), kCudaSuccess);
