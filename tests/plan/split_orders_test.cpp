@@ -282,10 +282,11 @@ TEST(SplitOrders, SearchFindsTheBestOfAllOrdersInTurn) {
     const ComputationDag dag = split_dag_of(modelled_profile(forwards), microbatches);
     const PlanProblem problem = problem_of(dag);
     const std::vector<StageOrder> one = all_in_turn(microbatches, limit);
+    const std::size_t stages = forwards.size();
     for (const Nanoseconds deadline : deadlines(problem)) {
       double least = std::numeric_limits<double>::infinity();
       const std::function<void(Orders)> extend = [&](const Orders& orders) {
-        if (orders.size() == forwards.size()) {
+        if (orders.size() == stages) {
           least = std::min(least, least_energy(problem, reorder(dag, orders), deadline));
           return;
         }
