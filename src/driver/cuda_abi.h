@@ -48,7 +48,8 @@ CudaResult cuStreamDestroy_v2(CudaStream stream);
 CudaResult cuStreamQuery(CudaStream stream);
 CudaResult cuStreamSynchronize(CudaStream stream);
 CudaResult cuStreamWaitEvent(CudaStream stream, CudaEvent event, unsigned flags);
-CudaResult cuLaunchHostFunc(CudaStream stream, CudaHostFunction function, void* data);
+// `stream` is a CudaStream, declared as driver/stream_library.h calls this function of all vendors.
+CudaResult cuLaunchHostFunc(void* stream, CudaHostFunction function, void* data);
 CudaResult cuEventCreate(CudaEvent* event, unsigned flags);
 CudaResult cuEventDestroy_v2(CudaEvent event);
 CudaResult cuEventRecord(CudaEvent event, CudaStream stream);

@@ -314,9 +314,9 @@ CudaResult cuStreamWaitEvent(CudaStream stream, CudaEvent event, unsigned flags)
   });
 }
 
-CudaResult cuLaunchHostFunc(CudaStream stream, CudaHostFunction function, void* data) {
+CudaResult cuLaunchHostFunc(void* stream, CudaHostFunction function, void* data) {
   if (function == nullptr) return kCudaErrorInvalidValue;
-  return on_stream(stream, [&](SimStream& one) {
+  return on_stream(static_cast<CudaStream>(stream), [&](SimStream& one) {
     one.queue_host_function(function, data);
     return kCudaSuccess;
   });
