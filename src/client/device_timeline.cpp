@@ -1,5 +1,5 @@
-// Calls are taken from a ring in turn. When the session ends, functions in the driver's thread find it closed; the ring
-// is left to them where some are still queued, since a GPU that hangs may never call them.
+// Calls are taken from a ring in turn. When the session ends, functions in the driver's thread find it closed. Who comes
+// last, the session or a function that was still queued, frees the ring.
 #include "client/device_timeline.h"
 
 #include <thread>
@@ -9,7 +9,7 @@
 
 namespace flyball {
 
-DeviceTimeline::DeviceTimeline(ClockController* controller) : state_(std::make_unique<State>()) {
+DeviceTimeline::DeviceTimeline(ClockController* controller) : state_(new State) {
   state_->controller = controller;
   for (Call& call : state_->calls) call.state = state_.get();
 }
@@ -17,7 +17,10 @@ DeviceTimeline::DeviceTimeline(ClockController* controller) : state_(std::make_u
 DeviceTimeline::~DeviceTimeline() {
   state_->closed.store(true);
   wait_for_those_inside();
-  if (state_->called.load() < queued_) (void)state_.release();
+}
+
+void DeviceTimeline::LetGo::operator()(State* state) const noexcept {
+  if (state->users.fetch_sub(1) == 1) delete state;
 }
 
 void DeviceTimeline::step_begin(Nanoseconds patience) {
@@ -73,11 +76,11 @@ DeviceTimeline::Call* DeviceTimeline::free_call() {
 
 void DeviceTimeline::queue(void* stream, Call& call) {
   call.queued.store(true, std::memory_order_relaxed);
-  ++queued_;
+  state_->users.fetch_add(1);
   try {
     library_.queue(stream, &DeviceTimeline::perform, &call);
   } catch (...) {
-    --queued_;
+    state_->users.fetch_sub(1);
     call.queued.store(false, std::memory_order_relaxed);
     throw;
   }
@@ -99,8 +102,7 @@ void DeviceTimeline::perform(void* data) noexcept {
   }
   state.inside.fetch_sub(1);
   call.queued.store(false, std::memory_order_release);
-  // Last of all: the destructor frees the state once all have come so far.
-  state.called.fetch_add(1);
+  LetGo()(&state);
 }
 
 void DeviceTimeline::ask(State& state, const Call& call) noexcept {

@@ -67,12 +67,16 @@ class DeviceTimeline {
     ClockController* controller = nullptr;
     std::atomic<bool> closed{false};
     std::atomic<std::uint32_t> inside{0};     // functions that look at the controller just now
-    std::atomic<std::uint64_t> called{0};     // functions that have returned
+    std::atomic<std::uint64_t> users{1};      // the timeline, and functions that are queued
     std::atomic<std::int64_t> generation{0};  // clocks of older ones are not asked for
     std::atomic<Nanoseconds> late_at{0};      // of the step that the GPU is at; 0: never
     std::atomic<bool> late{false};
     std::array<Call, kMostQueued> calls;
     std::deque<std::atomic<Nanoseconds>> moments;  // which stay where they are while it grows
+  };
+
+  struct LetGo {
+    void operator()(State* state) const noexcept;
   };
 
   void wait_for_those_inside() const;
@@ -82,9 +86,8 @@ class DeviceTimeline {
   static void ask(State& state, const Call& call) noexcept;
 
   const StreamLibrary library_;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<State, LetGo> state_;
   std::size_t next_ = 0;  // call
-  std::uint64_t queued_ = 0;
   Nanoseconds patience_ = 0;
   bool first_ = true;
 };
