@@ -1,5 +1,5 @@
-// Calls are taken from a ring in turn. When the session ends, functions in the driver's thread find it closed. Who comes
-// last, the session or a function that was still queued, frees the ring.
+// Calls are taken from a ring in turn. When the session ends, functions in the driver's thread find it closed. Who
+// comes last, the session or a function that was still queued, frees the ring.
 #include "client/device_timeline.h"
 
 #include <thread>
