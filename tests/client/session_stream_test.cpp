@@ -14,6 +14,7 @@
 #include "driver/cuda_abi.h"
 #include "driver/device_error.h"
 #include "sim/simulated.h"
+#include "support/threads.h"
 
 namespace flyball {
 namespace {
@@ -37,7 +38,9 @@ class Stream {
   }
   ~Stream() {
     wait();
+    const std::size_t threads = testing::thread_count();
     call<decltype(cuDevicePrimaryCtxRelease_v2)>("cuDevicePrimaryCtxRelease_v2")(0);
+    testing::wait_for_threads_to_end(threads - 1);
   }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;

@@ -15,6 +15,7 @@
 #include "driver/cuda_abi.h"
 #include "flyball/sim.h"
 #include "sim/simulated.h"
+#include "support/threads.h"
 
 namespace flyball::testing {
 namespace {
@@ -29,6 +30,7 @@ class Cuda : public ::testing::Test {
   ~Cuda() override {
     for (std::size_t i = 0; i < contexts_; ++i)
       call<decltype(cuDevicePrimaryCtxRelease_v2)>("cuDevicePrimaryCtxRelease_v2")(0);
+    wait_for_threads_to_end(1);
   }
 
   template <class Function>
