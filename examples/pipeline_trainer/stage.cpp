@@ -204,7 +204,7 @@ class Stage {
     gradients_.clear();
     held_ = most_held_ = 0;
     flyball_step_begin(session_);
-    measured_ = is_measured();
+    measured_ = job_.run_ahead && is_measured();
     const flyball_computation* computations = nullptr;
     const std::size_t count = flyball_order_in_use(session_, &computations);
     for (std::size_t i = 0; i < count; ++i) {

@@ -9,6 +9,10 @@
 
 namespace flyball {
 
+// The median absolute deviation of normal noise, times this, is its standard deviation (Rousseeuw and Croux, JASA 88,
+// 1993).
+inline constexpr double kNormalScale = 1.4826;
+
 // Returns the value in the middle; of an even number of values, the upper of the two in the middle. There must be at
 // least one. Cost: O(values) on average.
 template <class Value>

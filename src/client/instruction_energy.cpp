@@ -13,7 +13,6 @@
 namespace flyball {
 namespace {
 
-constexpr double kNormalScale = 1.4826;
 constexpr int kMostRounds = 8;
 constexpr int kAbsoluteRounds = 30;
 // Equations per unknown below which the least absolute residuals would fit a few equations exactly and none of the

@@ -10,6 +10,9 @@
 #include <numeric>
 #include <utility>
 
+#include "base/median.h"
+#include "wire/job_messages.h"
+
 namespace flyball {
 namespace {
 
@@ -17,7 +20,6 @@ constexpr double kLeastSpread = 5e-4;        // of steps: a few that happen to b
 constexpr double kDeviations = 3.0;          // of chance that the budget leaves room for
 constexpr double kDeviationsOfMedian = 5.0;  // the same of the median, which is looked at after every step
 constexpr double kMedianDeviation = 1.2533;  // of a median, in standard deviations of a mean: sqrt(pi / 2)
-constexpr double kNormalDeviation = 1.4826;  // a normal distribution's deviation over its median absolute deviation
 constexpr double kBudget = 0.8;              // of an iteration, for all that a plan may cost before it is given up
 constexpr double kAllowance = 5e-4;          // of a step, that spends nothing
 constexpr double kStall = 3.0;               // iterations: no clocks make a step so long that is given up in time
@@ -46,7 +48,7 @@ double median(Latest latest, std::size_t count) {
 template <class Latest>
 double spread(Latest latest, double middle) {
   for (double& value : latest.values) value = std::abs(value / middle - 1.0);
-  return kNormalDeviation * median(latest, latest.size);
+  return kNormalScale * median(latest, latest.size);
 }
 
 }  // namespace
@@ -73,18 +75,20 @@ Seconds PromiseGuard::patience() const {
 }
 
 std::optional<PromiseGuard::Report> PromiseGuard::count(Step step, Seconds time, bool given_up) {
-  if (step != Step::kAtMaximum) {
-    settling_ = true;
-    at_maximum_times_.size = 0;
-  }
-  if (ratio_ == 0.0 || step == Step::kSweep) return std::nullopt;
+  if (step == Step::kPlanned) leave_maximum();
+  if (ratio_ == 0.0) return std::nullopt;
   return step == Step::kAtMaximum ? count_at_maximum(time.value()) : count_planned(time.value(), given_up);
+}
+
+void PromiseGuard::leave_maximum() {
+  settling_ = true;
+  at_maximum_times_.size = 0;
 }
 
 void PromiseGuard::count_swept(Megahertz clock, Seconds time) {
   if (knows_maximum()) stalls_ = {};  // another sweep
   reference_ = {};
-  (void)count(Step::kSweep, time);
+  leave_maximum();
   if (clock == swept_clock_) return swept_.add(time.value());
   // The first step may have begun at another clock.
   swept_clock_ = clock;
@@ -189,7 +193,7 @@ bool PromiseGuard::is_slower(double time) {
   const double of_steps = std::max(reference_.spread, spread(times_, median(times_, times_.size)));
   const double of_both = std::hypot(of_steps * kMedianDeviation / std::sqrt(static_cast<double>(kMeasuredSteps)),
                                     of_steps * reference_.of_spread);
-  return median(times_, kMeasuredSteps) / promised() - 1.0 > kTolerance + kDeviationsOfMedian * of_both;
+  return median(times_, kMeasuredSteps) / promised() - 1.0 > kPromiseTolerance + kDeviationsOfMedian * of_both;
 }
 
 }  // namespace flyball

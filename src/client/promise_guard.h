@@ -20,8 +20,7 @@ namespace flyball {
 // microseconds, once a step.
 class PromiseGuard {
  public:
-  static constexpr int kMeasuredSteps = 10;   // that a verdict needs, unless the budget below is spent before
-  static constexpr double kTolerance = 0.01;  // the share of time by which iterations may be longer than promised
+  static constexpr int kMeasuredSteps = 10;  // that a verdict needs, unless the budget is spent before
   // A step that has taken so many times what it may is continued at default clocks.
   static constexpr double kLateStep = 1.1;
 
@@ -86,6 +85,7 @@ class PromiseGuard {
 
   std::optional<Report> count_at_maximum(double time);
   std::optional<Report> count_planned(double time, bool given_up);
+  void leave_maximum();
   void measure_maximum();
   void close_swept_clock();
   [[nodiscard]] bool is_report_due();

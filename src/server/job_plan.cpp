@@ -109,7 +109,7 @@ Seconds expected_planning_time(const JobRequest& request, bool limited) {
   return Seconds(per_operation * static_cast<double>(operations_of(request)) * (limited ? kTimesIfLimited : 1.0));
 }
 
-PipelineSpec pipeline_of(const JobRequest& request) {
+PipelineSpec pipeline_of(const JobRequest& request, ClocksAsked asked) {
   PipelineSpec spec;
   spec.schedule = parse_schedule(request.schedule);
   spec.stages = request.stages;
@@ -118,6 +118,7 @@ PipelineSpec pipeline_of(const JobRequest& request) {
   spec.blocking_power = request.blocking_power;
   spec.memory_limit = request.memory_limit;
   spec.transfers_occupy_both = request.transfers_occupy_both;
+  spec.clocks_asked = asked;
   spec.data_parallel = request.data_parallel;
   spec.tensor_parallel = request.tensor_parallel;
   (void)make_planner(planner_of(request));
@@ -142,20 +143,10 @@ bool is_known_instruction(const JobRequest& request, std::string_view instructio
   return parse_integer(instruction.substr(name.size() + 1)).value_or(request.chunks) < request.chunks;
 }
 
-namespace {
-
-PipelineSpec pipeline_asked_for(const JobRequest& request, ClocksAsked asked) {
-  PipelineSpec spec = pipeline_of(request);
-  spec.clocks_asked = asked;
-  return spec;
-}
-
-}  // namespace
-
 JobPlan::Basis::Basis(const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks,
                       const std::vector<FixedStage>& fixed, ClocksAsked asked)
     : profile(merged_profile(job, ranks, fixed)),
-      spec(pipeline_asked_for(request, asked)),
+      spec(pipeline_of(request, asked)),
       dag(build_dag(spec, profile)),
       problem(make_problem(dag, spec.blocking_powers(dag.stages(), profile), unit_time_of(request, dag),
                            CostModel::kHull, request.noise, spec.memory_limit)) {
@@ -181,7 +172,6 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   plan->basis_ = basis;
   plan->planner_ = planner_of(request);
   plan->order_warning_ = kept_order_warning(request);
-  plan->asked_ = asked;
   const LatencyRange latency = latency_of(request, basis->profile);
   plan->switch_latency_ = to_nanoseconds(latency.longest);
   plan->switch_spread_ = to_nanoseconds(latency.longest - latency.shortest);
@@ -272,7 +262,6 @@ JobPlan::JobPlan(const JobPlan& other)
       switch_latency_(other.switch_latency_),
       switch_spread_(other.switch_spread_),
       min_dwell_(other.min_dwell_),
-      asked_(other.asked_),
       limits_(other.limits_),
       power_(other.power_),
       least_peak_(other.least_peak_) {}
@@ -370,7 +359,7 @@ SwitchingTerms JobPlan::terms_of(Seconds allowed, bool waits) const {
   SwitchingTerms terms{to_nanoseconds(allowed), switch_latency_, min_dwell_};
   terms.waits_until = waits ? terms.deadline : 0;
   terms.spread = switch_spread_;
-  terms.asked = asked_;
+  terms.asked = asked();
   return terms;
 }
 
@@ -387,7 +376,7 @@ JobPlan::PreparedRun JobPlan::searched(const PlanProblem& problem, ClockPlan pla
 void JobPlan::keep_prepared(const Run& run, PreparedRun made) const {
   const PlanProblem& problem = basis_->realised;
   const auto run_with = [&](Nanoseconds latency) {
-    return emulate_switching(*problem.dag, made.plan, problem.blocking, latency, asked_);
+    return emulate_switching(*problem.dag, made.plan, problem.blocking, latency, asked());
   };
   const SwitchedRun switched = run_with(switch_latency_);
   made.time = to_seconds(switched.makespan);

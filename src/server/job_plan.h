@@ -43,7 +43,7 @@ inline constexpr std::int64_t kMostServerOperations = 500'000;
 [[nodiscard]] Seconds expected_planning_time(const JobRequest& request, bool limited = false);
 
 // Returns the pipeline that a job asks for. Throws UsageError where planner, schedule and numbers do not go together.
-[[nodiscard]] PipelineSpec pipeline_of(const JobRequest& request);
+[[nodiscard]] PipelineSpec pipeline_of(const JobRequest& request, ClocksAsked asked = ClocksAsked::kWhenFree);
 
 // Tells whether the job's ranks may report the instruction: instructions of pipelines, those of the job's chunks, and
 // constant-time operations.
@@ -183,7 +183,8 @@ class JobPlan {
   void settle_least();  // where no plan keeps to the limits
   void keep_prepared(const Run& run, PreparedRun made) const;
   [[nodiscard]] bool is_without_cost() const { return switch_latency_ == 0 && min_dwell_ == 0; }
-  [[nodiscard]] LatePower late() const { return {switch_latency_, switch_spread_, asked_}; }
+  [[nodiscard]] LatePower late() const { return {switch_latency_, switch_spread_, asked()}; }
+  [[nodiscard]] ClocksAsked asked() const { return basis_->spec.clocks_asked; }
   [[nodiscard]] Seconds schedule_time() const;  // of the base point's schedule
   void take_power(const JobRequest& request);
 
@@ -207,7 +208,6 @@ class JobPlan {
   Nanoseconds switch_latency_ = 0;  // the longest
   Nanoseconds switch_spread_ = 0;   // by how much sooner a change may take hold
   Nanoseconds min_dwell_ = 0;
-  ClocksAsked asked_ = ClocksAsked::kWhenFree;
   std::optional<LimitsKept> limits_;  // where there are limits on power
   std::optional<JobPowerStatus> power_;
   Watts least_peak_;

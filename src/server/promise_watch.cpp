@@ -12,14 +12,15 @@ namespace flyball {
 
 bool PromiseWatch::take(const PromiseReport& report, double ratio) {
   if (!(ratio > 0.0)) return false;
-  const Mode before = mode_;
+  const bool was_at_maximum = at_maximum();
+  const Seconds maximum = was_at_maximum ? report.time : report.at_maximum;
+  if (was_at_maximum || maximum > Seconds(0)) {
+    known_.at_maximum = maximum;
+    known_.promised = ratio * maximum;
+  }
   switch (mode_) {
     case Mode::kPlanned:
       known_.measured = report.time;
-      if (report.at_maximum > Seconds(0)) {
-        known_.at_maximum = report.at_maximum;
-        known_.promised = ratio * report.at_maximum;
-      }
       if (report.slower) {
         allowed_at_maximum_ = report.time.value() / ratio;
         mode_ = Mode::kMeasuring;
@@ -32,11 +33,9 @@ bool PromiseWatch::take(const PromiseReport& report, double ratio) {
       }
       break;
     case Mode::kMeasuring:
-      known_.at_maximum = report.time;
-      known_.promised = ratio * report.time;
       // What was slow before is so at maximum clocks, too, or has passed. But a plan that is soon too slow again is at
       // fault.
-      if (allowed_at_maximum_ <= (1.0 + kTolerance) * report.time.value() && !std::exchange(resumed_, true)) {
+      if (allowed_at_maximum_ <= (1.0 + kPromiseTolerance) * report.time.value() && !std::exchange(resumed_, true)) {
         mode_ = Mode::kPlanned;
       } else {
         known_.verdict = PromiseVerdict::kSlower;
@@ -44,24 +43,21 @@ bool PromiseWatch::take(const PromiseReport& report, double ratio) {
       }
       break;
     case Mode::kGivenUp:
-      known_.at_maximum = report.time;
-      known_.promised = ratio * report.time;
       if (report.iterations < pause_) break;
       pause_ = std::min(2 * pause_, kMostPause);
       resumed_ = true;
       mode_ = Mode::kPlanned;
       break;
   }
-  return (before == Mode::kPlanned) != (mode_ == Mode::kPlanned);
+  return was_at_maximum != at_maximum();
 }
 
 std::string PromiseWatch::trouble() const {
   if (mode_ != Mode::kGivenUp) return {};
   return fmt::format(
       "iterations by the plan take {:.4g} s, but {:.4g} s are promised and maximum clocks take {:.4g} s: the ranks run "
-      "at "
-      "maximum clocks, and try the plan again after {} iterations; profile again if the training or its machines have "
-      "changed",
+      "at maximum clocks, and try the plan again after {} iterations; profile again if the training or its machines "
+      "have changed",
       known_.measured.value(), known_.promised.value(), known_.at_maximum.value(), pause_);
 }
 

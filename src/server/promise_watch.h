@@ -12,7 +12,6 @@ namespace flyball {
 // Of one job. Not thread-safe; every call costs nanoseconds.
 class PromiseWatch {
  public:
-  static constexpr double kTolerance = 0.01;    // the share by which iterations may be longer than promised
   static constexpr std::int64_t kWindow = 100;  // iterations between two attempts of a plan, at first
   static constexpr std::int64_t kMostPause = 102'400;
 

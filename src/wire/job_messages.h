@@ -177,6 +177,9 @@ struct RankSavings {
   Seconds time_at_maximum;
 };
 
+// By what share iterations may be longer than promised, as ranks and server judge it.
+inline constexpr double kPromiseTolerance = 0.01;
+
 // POST /v1/jobs/{job}/promises: what the iterations of a schedule take, as a rank sees it. Sent after 10, 20, 40, ...
 // iterations, and at once where the rank has given its schedule's clocks up.
 struct PromiseReport {

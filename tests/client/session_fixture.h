@@ -242,6 +242,23 @@ class JobServer {
     return response;
   }
 
+  static Response nothing() {
+    Response response;
+    response.status = 204;
+    return response;
+  }
+
+  // A route that keeps what is reported, and answers nothing.
+  template <class Report>
+  void keep_reports(Router& router, const char* path, std::vector<Report>& kept) {
+    router.add({"POST", path, Handler([this, &kept](const Request& request) {
+                  const std::scoped_lock lock(mutex_);
+                  kept.push_back(read_message<Report>(parse_json("test", request.body)));
+                  changed_.notify_all();
+                  return nothing();
+                })});
+  }
+
   Router routes() {
     Router router;
     router.add({"POST", "/v1/jobs", Handler([](const Request& request) {
@@ -269,9 +286,7 @@ class JobServer {
                   const std::scoped_lock lock(mutex_);
                   profiled = true;
                   changed_.notify_all();
-                  Response nothing;
-                  nothing.status = 204;
-                  return nothing;
+                  return nothing();
                 })});
     router.add({"POST", "/v1/jobs/job/stragglers", Handler([this](const Request& request) {
                   const std::scoped_lock lock(mutex_);
@@ -279,30 +294,9 @@ class JobServer {
                   changed_.notify_all();
                   return json(to_json(StragglerTaken{}));
                 })});
-    router.add({"POST", "/v1/jobs/job/steps", Handler([this](const Request& request) {
-                  const std::scoped_lock lock(mutex_);
-                  steps.push_back(read_message<StepReport>(parse_json("test", request.body)));
-                  changed_.notify_all();
-                  Response nothing;
-                  nothing.status = 204;
-                  return nothing;
-                })});
-    router.add({"POST", "/v1/jobs/job/promises", Handler([this](const Request& request) {
-                  const std::scoped_lock lock(mutex_);
-                  promises.push_back(read_message<PromiseReport>(parse_json("test", request.body)));
-                  changed_.notify_all();
-                  Response nothing;
-                  nothing.status = 204;
-                  return nothing;
-                })});
-    router.add({"POST", "/v1/jobs/job/orders", Handler([this](const Request& request) {
-                  const std::scoped_lock lock(mutex_);
-                  orders.push_back(read_message<OrderReport>(parse_json("test", request.body)));
-                  changed_.notify_all();
-                  Response nothing;
-                  nothing.status = 204;
-                  return nothing;
-                })});
+    keep_reports(router, "/v1/jobs/job/steps", steps);
+    keep_reports(router, "/v1/jobs/job/promises", promises);
+    keep_reports(router, "/v1/jobs/job/orders", orders);
     router.add(
         {"GET", "/v1/jobs/job/ranks/{rank}/schedule", AsyncHandler([this](const Request& request, const Reply& reply) {
            waiting_.push_back({std::stoll(std::string(request.query.find("after_version").value())),

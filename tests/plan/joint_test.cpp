@@ -19,6 +19,7 @@
 #include "support/figures.h"
 #include "support/order_energy.h"
 #include "support/pipelines.h"
+#include "support/profiles.h"
 #include "support/shared_data.h"
 
 namespace flyball {
@@ -29,7 +30,7 @@ using testing::dag_of;
 using ::testing::Each;
 using testing::held;
 using ::testing::Le;
-using testing::least_energy;
+using testing::least_energy_of_all;
 using testing::modelled_profile;
 using testing::problem_of;
 using testing::time_at_maximum;
@@ -53,25 +54,6 @@ std::vector<StageOrder> staircases(int microbatches, int limit) {
   return all;
 }
 
-double best_of_all(const PlanProblem& problem, Nanoseconds deadline, int limit) {
-  const int microbatches = stage_orders(*problem.dag)->front().microbatches();
-  double least = std::numeric_limits<double>::infinity();
-  const std::vector<StageOrder> one = staircases(microbatches, limit);
-  const std::function<void(Orders)> extend = [&](const Orders& orders) {
-    if (static_cast<int>(orders.size()) == problem.dag->stages()) {
-      least = std::min(least, least_energy(problem, reorder(*problem.dag, orders), deadline));
-      return;
-    }
-    for (const StageOrder& order : one) {
-      Orders longer = orders;
-      longer.push_back(order);
-      if (can_run(longer)) extend(longer);
-    }
-  };
-  extend({});
-  return least;
-}
-
 // All orders that there are, each bounded by a linear programme.
 TEST(SearchOrders, FindsTheBestOfAllOrders) {
   FLYBALL_STATISTIC();
@@ -87,7 +69,8 @@ TEST(SearchOrders, FindsTheBestOfAllOrders) {
       const OrderChoice choice = search_orders(problem, deadline, limits, kNoProgress);
       EXPECT_TRUE(can_run(choice.orders));
       EXPECT_THAT(held(choice.orders), Each(Le(limit)));
-      EXPECT_NEAR(choice.joules, best_of_all(problem, deadline, limit), 1e-4 * choice.joules)
+      EXPECT_NEAR(choice.joules, least_energy_of_all(problem, staircases(microbatches, limit), deadline),
+                  1e-4 * choice.joules)
           << shape.size() << " stages, limit " << limit;
     }
   }
@@ -234,18 +217,14 @@ void expect_no_planner_is_better(const std::filesystem::path& path, int microbat
 
 TEST(JointPlanner, IsNeverWorseThanOthersOnShippedProfiles) {
   FLYBALL_STATISTIC();
-  for (const auto& file : std::filesystem::directory_iterator(FLYBALL_SOURCE_DIR "/examples/profiles")) {
-    if (file.path().extension() == ".csv") expect_no_planner_is_better(file.path(), 12);
-  }
+  for (const auto& path : testing::shipped_profiles()) expect_no_planner_is_better(path, 12);
 }
 
 TEST(JointPlanner, IsNeverWorseThanOthersOnMeasuredProfiles) {
   FLYBALL_STATISTIC();
   const auto data = testing::shared_data();
   if (!data) GTEST_SKIP() << testing::kNoSharedData;
-  for (const char* name : {"gpt3-175b+a40_bf16.csv", "bloom+a100_sxm_bf16.csv"}) {
-    expect_no_planner_is_better(*data / "perseus-sosp24/emulation" / name, 12);
-  }
+  for (const auto& path : testing::measured_profiles(*data)) expect_no_planner_is_better(path, 12);
 }
 
 // What Perseus' clocks save on EnvPipe's orders of the two measured profiles, as somebody found who fed these orders to

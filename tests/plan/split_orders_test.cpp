@@ -21,6 +21,7 @@
 #include "support/figures.h"
 #include "support/order_energy.h"
 #include "support/pipelines.h"
+#include "support/profiles.h"
 #include "support/shared_data.h"
 
 namespace flyball {
@@ -33,6 +34,7 @@ using ::testing::ElementsAre;
 using testing::held;
 using ::testing::Le;
 using testing::least_energy;
+using testing::least_energy_of_all;
 using testing::modelled_profile;
 using testing::order_of;
 using testing::problem_of;
@@ -282,21 +284,8 @@ TEST(SplitOrders, SearchFindsTheBestOfAllOrdersInTurn) {
     const ComputationDag dag = split_dag_of(modelled_profile(forwards), microbatches);
     const PlanProblem problem = problem_of(dag);
     const std::vector<StageOrder> one = all_in_turn(microbatches, limit);
-    const std::size_t stages = forwards.size();
     for (const Nanoseconds deadline : deadlines(problem)) {
-      double least = std::numeric_limits<double>::infinity();
-      const std::function<void(Orders)> extend = [&](const Orders& orders) {
-        if (orders.size() == stages) {
-          least = std::min(least, least_energy(problem, reorder(dag, orders), deadline));
-          return;
-        }
-        for (const StageOrder& order : one) {
-          Orders longer = orders;
-          longer.push_back(order);
-          if (can_run(longer)) extend(longer);
-        }
-      };
-      extend({});
+      const double least = least_energy_of_all(problem, one, deadline);
       const std::vector<int> limits(forwards.size(), limit);
       const OrderChoice choice = search_orders(problem, deadline, limits, Progress{});
       EXPECT_TRUE(fits(choice.orders, limits));
@@ -339,18 +328,14 @@ void expect_joint_is_never_worse(const std::filesystem::path& path, int microbat
 
 TEST(SplitOrders, JointIsNeverWorseThanOthersOnShippedProfiles) {
   FLYBALL_STATISTIC();
-  for (const auto& file : std::filesystem::directory_iterator(FLYBALL_SOURCE_DIR "/examples/profiles")) {
-    if (file.path().extension() == ".csv") expect_joint_is_never_worse(file.path(), 12);
-  }
+  for (const auto& path : testing::shipped_profiles()) expect_joint_is_never_worse(path, 12);
 }
 
 TEST(SplitOrders, JointIsNeverWorseThanOthersOnMeasuredProfiles) {
   FLYBALL_STATISTIC();
   const auto data = testing::shared_data();
   if (!data) GTEST_SKIP() << testing::kNoSharedData;
-  for (const char* name : {"gpt3-175b+a40_bf16.csv", "bloom+a100_sxm_bf16.csv"}) {
-    expect_joint_is_never_worse(*data / "perseus-sosp24/emulation" / name, 12);
-  }
+  for (const auto& path : testing::measured_profiles(*data)) expect_joint_is_never_worse(path, 12);
 }
 
 }  // namespace

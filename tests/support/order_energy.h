@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -44,6 +46,26 @@ inline double least_energy(const PlanProblem& problem, const ComputationDag& dag
     }
   }
   return std::min(energy(low), energy(high));
+}
+
+// The least of all orders that can run in which each stage's is one of these.
+inline double least_energy_of_all(const PlanProblem& problem, const std::vector<StageOrder>& each_stage,
+                                  Nanoseconds deadline) {
+  const auto stages = static_cast<std::size_t>(problem.dag->stages());
+  double least = std::numeric_limits<double>::infinity();
+  const std::function<void(Orders)> extend = [&](const Orders& orders) {
+    if (orders.size() == stages) {
+      least = std::min(least, least_energy(problem, reorder(*problem.dag, orders), deadline));
+      return;
+    }
+    for (const StageOrder& order : each_stage) {
+      Orders longer = orders;
+      longer.push_back(order);
+      if (can_run(longer)) extend(longer);
+    }
+  };
+  extend({});
+  return least;
 }
 
 inline Nanoseconds time_at_maximum(const PlanProblem& problem) {
