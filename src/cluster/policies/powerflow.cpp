@@ -23,6 +23,7 @@
 // Cost of a decision: O(kinds * steps + r log r) for r jobs that have GPUs or get some, however many wait.
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -71,10 +72,11 @@ struct LevelPlan {
 struct JobPlan {
   int job;
   int kind;
-  int now;        // the level that it has
-  double work;    // iterations left
-  double joules;  // that these take at least, with a restart if the job has no GPUs
-  int level = 0;  // the one that it gets
+  int now;                 // the level that it has
+  double work;             // iterations left
+  double joules;           // that these take at least, with a restart if the job has no GPUs
+  int level = 0;           // the one that it gets
+  bool is_faster = false;  // than its kind at this level
 };
 
 class PowerFlow : public Policy {
@@ -83,7 +85,7 @@ class PowerFlow : public Policy {
 
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
     waiting_.read(cluster, events, group_of);
-    if (levels_.empty() || !events.kinds_changed.empty()) rank_steps(cluster);
+    if (levels_.empty() || !events.kinds_changed.empty()) rank_steps(cluster, events.kinds_changed);
     // A reserve must not keep the only job waiting (power_book.h).
     if (!plan_sizes(cluster, 0.0)) plan_sizes(cluster, cluster.power_limit.value() * kUnseenReserve);
     plan_speeds(cluster);
@@ -95,30 +97,46 @@ class PowerFlow : public Policy {
   // Groups of jobs that wait: by kind.
   static std::size_t group_of(const ClusterJob& job) { return at(job.kind); }
 
-  void rank_steps(const ClusterState& cluster) {
-    levels_.resize(cluster.kinds.size());
-    doublings_.clear();
-    raises_.clear();
-    for (int kind = 0; at(kind) < levels_.size(); ++kind) {
-      const ClusterJobKind& given = cluster.kinds[at(kind)];
-      levels_[at(kind)] = {{0, -1}};
-      double price = 0.0;
-      for (const int gpus : given.elastic_sizes()) {
-        const int level = static_cast<int>(levels_[at(kind)].size());
-        levels_[at(kind)].push_back({gpus, given.size_index(gpus)});
-        if (level > 1) {
-          price = std::max(price, price_of(cost(cluster, kind, level - 1), cost(cluster, kind, level)));
-          if (price < kNothingSaved) doublings_.push_back({price, kind, level - 1, 0});
-        }
-        double raise = 0.0;
-        for (int speed = 0; at(speed) + 1 < given.speeds; ++speed) {
-          raise = std::max(raise, price_of(cost(cluster, kind, level, speed), cost(cluster, kind, level, speed + 1)));
-          if (raise < kNothingSaved) raises_.push_back({raise, kind, level, speed});
-        }
+  // Lists the steps of the kinds whose costs have changed anew; at first, of all kinds.
+  void rank_steps(const ClusterState& cluster, std::vector<int> changed) {
+    if (levels_.empty()) {
+      changed.resize(cluster.kinds.size());
+      std::iota(changed.begin(), changed.end(), 0);
+      levels_.resize(cluster.kinds.size());
+    }
+    const auto is_old = [&](const Step& step) { return std::ranges::binary_search(changed, step.kind); };
+    std::erase_if(doublings_, is_old);
+    std::erase_if(raises_, is_old);
+    const std::size_t doublings = doublings_.size();
+    const std::size_t raises = raises_.size();
+    for (const int kind : changed) add_steps(cluster, kind);
+    sort_from(doublings_, doublings);
+    sort_from(raises_, raises);
+  }
+
+  void add_steps(const ClusterState& cluster, int kind) {
+    const ClusterJobKind& given = cluster.kinds[at(kind)];
+    levels_[at(kind)] = {{0, -1}};
+    double price = 0.0;
+    for (const int gpus : given.elastic_sizes()) {
+      const int level = static_cast<int>(levels_[at(kind)].size());
+      levels_[at(kind)].push_back({gpus, given.size_index(gpus)});
+      if (level > 1) {
+        price = std::max(price, price_of(cost(cluster, kind, level - 1), cost(cluster, kind, level)));
+        if (price < kNothingSaved) doublings_.push_back({price, kind, level - 1, 0});
+      }
+      double raise = 0.0;
+      for (int speed = 0; at(speed) + 1 < given.speeds; ++speed) {
+        raise = std::max(raise, price_of(cost(cluster, kind, level, speed), cost(cluster, kind, level, speed + 1)));
+        if (raise < kNothingSaved) raises_.push_back({raise, kind, level, speed});
       }
     }
-    std::sort(doublings_.begin(), doublings_.end());
-    std::sort(raises_.begin(), raises_.end());
+  }
+
+  static void sort_from(std::vector<Step>& steps, std::size_t sorted) {
+    const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(sorted);
+    std::sort(middle, steps.end());
+    std::inplace_merge(steps.begin(), middle, steps.end());
   }
 
   [[nodiscard]] LevelPlan& plan(int kind, int level) { return levels_[at(kind)][at(level)]; }
@@ -133,7 +151,7 @@ class PowerFlow : public Policy {
   }
 
   // The jobs that are served first come first.
-  static std::pair<double, int> rank(const JobPlan& one) { return {one.joules, one.job}; }
+  static constexpr auto kRank = [](const JobPlan& one) { return std::pair(one.joules, one.job); };
 
   // Gives GPUs (algorithm 1, lines 2-20) and returns whether any job has some. `more` are watts beyond the limit, for
   // the reserve of a job of whose kind nothing was metered.
@@ -161,6 +179,7 @@ class PowerFlow : public Policy {
     double watts = watts_left_;
     choose(cluster, gpus, watts, more > 0.0);
     for (const Step& step : doublings_) {
+      if (plan(step.kind, step.level).reaching == 0) continue;
       LevelPlan& next = plan(step.kind, step.level + 1);
       const int gpus_each = next.gpus - plan(step.kind, step.level).gpus;
       const double each = watts_of(cluster, step.kind, step.level + 1) - watts_of(cluster, step.kind, step.level);
@@ -186,7 +205,7 @@ class PowerFlow : public Policy {
       ++least.reaching;
       return true;
     };
-    std::ranges::sort(jobs_, {}, rank);
+    std::ranges::sort(jobs_, {}, kRank);
     auto walk = waiting_.queue.walk([&](std::size_t group, double work) {
       const int kind = static_cast<int>(group);
       const Watts starting(watts_of(cluster, kind, 1));
@@ -194,7 +213,7 @@ class PowerFlow : public Policy {
     });
     const std::size_t running = jobs_.size();
     for (std::size_t next = 0; gpus > 0 && (next < running || !walk.done());) {
-      if (next < running && (walk.done() || rank(jobs_[next]) < std::pair(walk.front().key, walk.front().job))) {
+      if (next < running && (walk.done() || kRank(jobs_[next]) < std::pair(walk.front().key, walk.front().job))) {
         jobs_[next].level = take(jobs_[next].kind) ? 1 : 0;
         ++next;
       } else if (const auto [joules, job, group] = walk.front(); take(static_cast<int>(group))) {
@@ -260,10 +279,10 @@ class PowerFlow : public Policy {
 
   // Adds what changes to the decision. Of the jobs that could have one speed more, those come first that have it.
   void emit(const ClusterState& cluster, Decision& decision) {
-    std::ranges::sort(jobs_, {}, [&](const JobPlan& one) {
-      const bool has = one.level == one.now && cluster.jobs[at(one.job)].speed == plan(one.kind, one.level).speed + 1;
-      return std::tuple(one.kind, !has, one.job);
-    });
+    for (JobPlan& one : jobs_) {
+      one.is_faster = one.level == one.now && cluster.jobs[at(one.job)].speed == plan(one.kind, one.level).speed + 1;
+    }
+    std::ranges::sort(jobs_, {}, [](const JobPlan& one) { return std::tuple(one.kind, !one.is_faster, one.job); });
     for (const JobPlan& one : jobs_) {
       const ClusterJob& job = cluster.jobs[at(one.job)];
       LevelPlan& here = plan(one.kind, one.level);
