@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -112,6 +114,39 @@ TEST(Order, IsThePlannersWhereRanksExecuteItAndMemoryIsStated) {
   EXPECT_EQ(kept[0].order, 0);
   EXPECT_EQ(names_of(kept[0]), names_of_1f1b(0));
   EXPECT_EQ(client.status("fixed").planner, "perseus");
+  EXPECT_GT(kept[0].iteration_energy, planned[0].iteration_energy);
+}
+
+// An engine whose backwards have two parts measures each of them, and is told where every weight gradient belongs.
+TEST(Order, HasAPlaceForEveryWeightGradient) {
+  ServerThread server;
+  Client client(server.port(), kToken);
+  JobRequest job = reordered_job("split");
+  job.schedule = "zb-h1";
+  job.memory_limit = {4, 4, 4, 4};  // of microbatches whose weight gradient is still to come
+  run_profiling(client, job);
+  const auto planned = schedules(client, job);
+  EXPECT_GT(planned[0].order, 0);
+  EXPECT_EQ(client.status("split").planner, "joint");
+  for (const RankSchedule& stage : planned) {
+    std::map<std::string, std::set<int>> done;  // microbatches by instruction
+    for (const ScheduledComputation& one : stage.computations) {
+      if (one.instruction == "backward_input") EXPECT_TRUE(done["forward"].contains(one.microbatch));
+      if (one.instruction == "backward_weight") EXPECT_TRUE(done["backward_input"].contains(one.microbatch));
+      EXPECT_TRUE(done[one.instruction].insert(one.microbatch).second) << one.instruction << one.microbatch;
+      EXPECT_LE(done["forward"].size() - done["backward_weight"].size(), 4u);
+    }
+    for (const char* name : {"forward", "backward_input", "backward_weight"}) EXPECT_EQ(done[name].size(), 6u) << name;
+  }
+  EXPECT_EQ(client.status("split").trouble, "");
+
+  JobRequest fixed = job;
+  fixed.id = "fixed";
+  fixed.order = JobOrder::kFixed;
+  run_profiling(client, fixed);
+  const auto kept = schedules(client, fixed);
+  EXPECT_EQ(kept[0].order, 0);
+  EXPECT_LE(planned[0].iteration_time.value(), 1.000001 * kept[0].iteration_time.value());
   EXPECT_GT(kept[0].iteration_energy, planned[0].iteration_energy);
 }
 

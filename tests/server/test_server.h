@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 #include <nlohmann/json.hpp>
@@ -203,12 +204,20 @@ inline std::vector<MeasurementReport> reports_of(const JobRequest& job, int rank
   const Profile profile = synthesize_profile(synth).profile;
   std::vector<MeasurementReport> reports(static_cast<std::size_t>(clocks));
   const int stage = rank_of(job, rank).pp_rank;
-  for (const char* instruction : {"forward", "backward"}) {
-    const auto& options = profile.find(stage, instruction)->options;
+  // Of an engine with backwards in two parts, each is a half.
+  using Instruction = std::tuple<const char*, const char*, double>;
+  std::vector<Instruction> instructions = {{"forward", "forward", 1.0}, {"backward", "backward", 1.0}};
+  if (job.schedule == "zb-h1") {
+    instructions = {
+        {"forward", "forward", 1.0}, {"backward_input", "backward", 0.5}, {"backward_weight", "backward", 0.5}};
+  }
+  for (const auto& [name, like, share] : instructions) {
+    const auto& options = profile.find(stage, like)->options;
     for (std::size_t i = 0; i < reports.size() && i < options.size(); ++i) {
       reports[i].rank = rank;
       reports[i].sequence = static_cast<std::int64_t>(i);
-      reports[i].measurements.push_back({instruction, options[i].frequency, options[i].time, options[i].energy, 5});
+      reports[i].measurements.push_back(
+          {name, options[i].frequency, share * options[i].time, share * options[i].energy, 5});
     }
   }
   return reports;
