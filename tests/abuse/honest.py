@@ -13,6 +13,7 @@ STAGES = 4
 # What the server or the agent may answer while its disk is full, its driver hangs or is slow, or it is just starting: come
 # again. None of it is an answer to somebody who asks too much (429) or may not (403).
 COME_AGAIN = {503, 504, 507}
+LAST_QUESTIONS = 8  # of 30 s each
 
 
 class Troubles:
@@ -150,9 +151,12 @@ class SteadyJob:
         self.patiently(client, "the last notice", "POST", "/v1/jobs/steady/stragglers",
                        {"straggler": "rack-7", "degree": 1.0, "sequence": 2**40})
         for rank in range(STAGES):
-            # A server that was killed just now may still be planning the job again.
-            status, answer = self.patiently(client, "the last question", "GET",
-                                            f"/v1/jobs/steady/ranks/{rank}/schedule?wait_s=30")
+            # A server that was killed just now may still be planning the job again: 204 until it has.
+            for _ in range(LAST_QUESTIONS):
+                status, answer = self.patiently(client, "the last question", "GET",
+                                                f"/v1/jobs/steady/ranks/{rank}/schedule?wait_s=30")
+                if status != 204:
+                    break
             if status != 200 or self.clocks_of(answer) != self.base[rank]:
                 self.troubles.add(f"rank {rank} has lost its plan: {answer} instead of {self.base[rank]}")
         client.close()
