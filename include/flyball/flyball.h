@@ -249,41 +249,63 @@ FLYBALL_API int flyball_set_straggler(flyball_session* session, int id, double d
  * waiting where the sweep saw too little waiting to tell it. */
 FLYBALL_API int flyball_profile_again(flyball_session* session);
 
-/* Whether iterations take what the schedule in force promises. FLYBALL_SLOWER: they took longer, and the clocks are at
- * their default until the server sends another schedule. */
 enum { FLYBALL_UNKNOWN = 0, FLYBALL_KEPT = 1, FLYBALL_SLOWER = 2 };
 
 enum { FLYBALL_PROFILING = 0, FLYBALL_WAITING = 1, FLYBALL_RUNNING = 2, FLYBALL_IDLE = 3 };
 
-/* The state of a session, for display. */
+/* What a session says of itself. Times are in the GPU's seconds. `phase` and `promise` are the constants above. */
 typedef struct flyball_session_state {
   size_t size; /* set by the caller before the call */
-  int phase;   /* FLYBALL_PROFILING, ... */
+  /* What the session is doing. */
+  int phase;
+  /* Clocks that the sweep has measured. */
   int clocks_done;
-  int clocks_most; /* clocks_done at the end of the sweep if the energy keeps falling */
+  /* What clocks_done is at the end of the sweep if the energy keeps falling. */
+  int clocks_most;
+  /* Whether the planning server answers. */
   int server_reachable;
-  int64_t schedule_version; /* of the schedule in force; 0: there is none */
-  uint64_t schedule_point;  /* the point of the frontier */
-  double planned_time_s;    /* of an iteration, as the schedule in force promises */
-  double planned_energy_j;  /* of one pipeline, without waiting for others */
+  /* Version of the schedule in force; 0: there is none. */
+  int64_t schedule_version;
+  /* The schedule's point of the frontier. */
+  uint64_t schedule_point;
+  /* Time of an iteration, as the schedule in force promises. */
+  double planned_time_s;
+  /* Energy of one pipeline, without waiting for others, as the schedule in force promises. */
+  double planned_energy_j;
+  /* Steps that have ended. */
   uint64_t steps;
+  /* Time of the last of them. */
   double last_step_s;
-  double waiting_w;    /* measured draw of this GPU while it waits; 0 until it is measured */
-  int clocks_working;  /* 0 while clocks are refused */
-  uint64_t clocks_set; /* how many clocks have reached the device */
+  /* What this GPU draws while it waits, mean over the sweep; 0 until it is measured. */
+  double waiting_w;
+  /* False while clocks are refused. */
+  int clocks_working;
+  /* How many clocks have reached the device. */
+  uint64_t clocks_set;
+  /* How many attempts to set one were refused. */
   uint64_t clocks_refused;
-  double clock_mhz;       /* the clock asked for last; 0: the default */
-  double clock_age_p50_s; /* time from set_speed to the device, in this machine's seconds: median, 99th percentile */
+  /* The clock that was asked for last; 0: the default. */
+  double clock_mhz;
+  /* Time from set_speed until the clock has reached the device, in this machine's seconds: median. */
+  double clock_age_p50_s;
+  /* The same: 99th percentile. */
   double clock_age_p99_s;
-  int reconfiguring;   /* 1 while the schedule in force is being adjusted from step to step; see executed_steps */
-  double straggler_w;  /* what one pipeline draws while it waits for others after its iteration, as the schedule says */
-  int64_t order;       /* the number of the order in which the step runs; 0: that of the options' schedule */
-  int promise;         /* FLYBALL_KEPT, ... */
-  double at_maximum_s; /* what an iteration takes at maximum clocks, as measured; 0: unknown */
-  /* What this rank's GPU has saved since the session began: so many iterations by plan, what they took by the GPU's own
-   * counter, and what as many at maximum clocks take. */
+  /* Whether the schedule in force is being adjusted from step to step; see executed_steps. */
+  int reconfiguring;
+  /* What one pipeline draws while it waits for others after its iteration, as the schedule says. */
+  double straggler_w;
+  /* The number of the order in which the step runs; 0: that of the schedule in the options. */
+  int64_t order;
+  /* Whether iterations take what the schedule in force promises. Slower: they took longer, and the clocks are at
+   * their default until the server sends another schedule. */
+  int promise;
+  /* What an iteration takes at maximum clocks, as measured; 0: unknown. */
+  double at_maximum_s;
+  /* Iterations by plan whose energy is known, since the session began. */
   int64_t compared_iterations;
+  /* What they took of this rank's GPU, by its own counter. */
   double compared_energy_j;
+  /* What as many iterations at maximum clocks take. */
   double compared_energy_at_maximum_j;
 } flyball_session_state;
 

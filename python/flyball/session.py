@@ -34,33 +34,64 @@ from flyball.meter import _wait_for_gpu_work
 
 @dataclasses.dataclass(frozen=True)
 class SessionState:
-    """What a session is doing."""
+    """What a session says of itself. Times are in the GPU's seconds.
 
-    phase: str = "idle"  # "profiling", "waiting for a schedule", "running a schedule" or "idle"
-    clocks_done: int = 0  # of the sweep
-    clocks_most: int = 0  # where the sweep ends if the energy keeps falling
+      phase             What the session is doing. One of: profiling, waiting for a schedule, running a schedule, idle.
+      clocks_done       Clocks that the sweep has measured.
+      clocks_most       What clocks_done is at the end of the sweep if the energy keeps falling.
+      server_reachable  Whether the planning server answers.
+      schedule_version  Version of the schedule in force; 0: there is none.
+      schedule_point    The schedule's point of the frontier.
+      planned_time_s    Time of an iteration, as the schedule in force promises.
+      planned_energy_j  Energy of one pipeline, without waiting for others, as the schedule in force promises.
+      steps             Steps that have ended.
+      last_step_s       Time of the last of them.
+      waiting_w         What this GPU draws while it waits, mean over the sweep; 0 until it is measured.
+      clocks_working    False while clocks are refused.
+      clocks_set        How many clocks have reached the device.
+      clocks_refused    How many attempts to set one were refused.
+      clock_mhz         The clock that was asked for last; 0: the default.
+      clock_age_p50_s   Time from set_speed until the clock has reached the device, in this machine's seconds: median.
+      clock_age_p99_s   The same: 99th percentile.
+      reconfiguring     Whether the schedule in force is being adjusted from step to step; see executed_steps.
+      straggler_w       What one pipeline draws while it waits for others after its iteration, as the schedule says.
+      order             The number of the order in which the step runs; 0: that of the schedule in the options.
+      promise           Whether iterations take what the schedule in force promises. Slower: they took longer, and the
+                        clocks are at their default until the server sends another schedule. One of: unknown, kept,
+                        slower.
+      at_maximum_s      What an iteration takes at maximum clocks, as measured; 0: unknown.
+      compared_iterations
+                        Iterations by plan whose energy is known, since the session began.
+      compared_energy_j What they took of this rank's GPU, by its own counter.
+      compared_energy_at_maximum_j
+                        What as many iterations at maximum clocks take.
+    """
+
+    phase: str = "idle"
+    clocks_done: int = 0
+    clocks_most: int = 0
     server_reachable: bool = False
-    schedule_version: int = 0  # in force; 0: none
-    schedule_point: int = 0  # of the frontier
-    order: int = 0  # in which the step runs, as numbered by order_held(); 0: that of `schedule`
-    promise: str = "unknown"  # whether iterations take what the schedule promises: "kept", or "slower": given up
-    at_maximum_s: float = 0.0  # what an iteration takes at maximum clocks, as measured; 0: unknown
-    compared_iterations: int = 0  # by plan, whose energy is known, since the session began
-    compared_energy_j: float = 0.0  # what they took of this rank's GPU, by its own counter
-    compared_energy_at_maximum_j: float = 0.0  # what as many at maximum clocks take
-    reconfiguring: bool = False  # the plan is being adjusted from step to step (envpipe)
-    planned_time_s: float = 0.0  # of an iteration, as the schedule in force promises
-    planned_energy_j: float = 0.0  # of one pipeline, without waiting for others
-    straggler_w: float = 0.0  # of one pipeline while it waits for others after its iteration
+    schedule_version: int = 0
+    schedule_point: int = 0
+    planned_time_s: float = 0.0
+    planned_energy_j: float = 0.0
     steps: int = 0
     last_step_s: float = 0.0
-    waiting_w: float = 0.0  # draw of this GPU while it waits, as measured; 0 before
-    clocks_working: bool = True  # False while clocks are refused
-    clocks_set: int = 0  # reached the device
+    waiting_w: float = 0.0
+    clocks_working: bool = True
+    clocks_set: int = 0
     clocks_refused: int = 0
-    clock_mhz: float = 0.0  # asked for last; 0: the default
-    clock_age_p50_s: float = 0.0  # from set_speed to the device, in this machine's seconds
+    clock_mhz: float = 0.0
+    clock_age_p50_s: float = 0.0
     clock_age_p99_s: float = 0.0
+    reconfiguring: bool = False
+    straggler_w: float = 0.0
+    order: int = 0
+    promise: str = "unknown"
+    at_maximum_s: float = 0.0
+    compared_iterations: int = 0
+    compared_energy_j: float = 0.0
+    compared_energy_at_maximum_j: float = 0.0
 
 
 class Computation(NamedTuple):
@@ -391,7 +422,7 @@ class Session:
     @property
     def state(self) -> SessionState:
         """What the session is doing now."""
-        return SessionState() if self._native is None else SessionState(**self._native.state())
+        return SessionState() if self._native is None else SessionState(**json.loads(self._native.state()))
 
     @property
     def schedule(self) -> list[Computation]:

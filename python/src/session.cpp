@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "base/record.h"
 #include "client/clock_sinks.h"
 #include "client/session.h"
 
@@ -91,36 +92,7 @@ class OwnSession {
   std::unique_ptr<Session> session_;
 };
 
-nb::dict state_of(const OwnSession& session) {
-  const SessionState from = session.open().state();
-  nb::dict state;
-  state["phase"] = std::string(name_of(from.phase));
-  state["clocks_done"] = from.sweep.clocks_done;
-  state["clocks_most"] = from.sweep.clocks_most;
-  state["server_reachable"] = from.server_reachable;
-  state["schedule_version"] = from.schedule_version;
-  state["schedule_point"] = from.schedule_point;
-  state["order"] = from.order;
-  state["promise"] = std::string(name_of(from.promise));
-  state["at_maximum_s"] = from.at_maximum.value();
-  state["compared_iterations"] = from.savings.iterations;
-  state["compared_energy_j"] = from.savings.energy.value();
-  state["compared_energy_at_maximum_j"] = from.savings.energy_at_maximum.value();
-  state["reconfiguring"] = from.reconfiguring;
-  state["planned_time_s"] = from.planned_time.value();
-  state["planned_energy_j"] = from.planned_energy.value();
-  state["straggler_w"] = from.straggler_power.value();
-  state["steps"] = from.steps;
-  state["last_step_s"] = from.last_step.value();
-  state["waiting_w"] = from.waiting_power.value();
-  state["clocks_working"] = from.clocks.working;
-  state["clocks_set"] = from.clocks.applied;
-  state["clocks_refused"] = from.clocks.failed;
-  state["clock_mhz"] = from.clocks.requested.value();
-  state["clock_age_p50_s"] = to_seconds(from.clocks.ages.percentile(0.5)).value();
-  state["clock_age_p99_s"] = to_seconds(from.clocks.ages.percentile(0.99)).value();
-  return state;
-}
+std::string state_of(const OwnSession& session) { return to_json(session.open().state()).dump(); }
 
 using Computations = std::vector<std::tuple<std::string, int, int, int>>;
 

@@ -199,8 +199,8 @@ flyball_session_state state_of(const SessionState& from) {
   state.clocks_set = from.clocks.applied;
   state.clocks_refused = from.clocks.failed;
   state.clock_mhz = from.clocks.requested.value();
-  state.clock_age_p50_s = to_seconds(from.clocks.ages.percentile(0.5)).value();
-  state.clock_age_p99_s = to_seconds(from.clocks.ages.percentile(0.99)).value();
+  state.clock_age_p50_s = from.clock_age_p50.value();
+  state.clock_age_p99_s = from.clock_age_p99.value();
   state.reconfiguring = from.reconfiguring ? 1 : 0;
   state.straggler_w = from.straggler_power.value();
   state.order = from.order;

@@ -19,6 +19,7 @@
 #include "cli/console.h"
 #include "cli/option_values.h"
 #include "client/session_options.h"
+#include "client/session_state.h"
 #include "draw/text_table.h"
 #include "pipeline/schedule.h"
 #include "plan/planner.h"
@@ -44,6 +45,7 @@ std::vector<NamedMessage> all_messages() {
     for (const RecordDescription* message : messages_of(interface)) all.push_back({name_of(interface), message});
   }
   all.push_back({"library", &record_of<SessionOptions>()});
+  all.push_back({"library", &record_of<SessionState>()});
   all.push_back({"library", &record_of<AccountOptions>()});
   return all;
 }

@@ -392,6 +392,8 @@ SessionState Session::state() const {
     state.phase = has_server() ? SessionPhase::kWaiting : SessionPhase::kIdle;
   }
   if (controller_) state.clocks = controller_->state();
+  state.clock_age_p50 = to_seconds(state.clocks.ages.percentile(0.5));
+  state.clock_age_p99 = to_seconds(state.clocks.ages.percentile(0.99));
   return state;
 }
 

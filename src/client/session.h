@@ -31,6 +31,7 @@
 #include "client/promise_guard.h"
 #include "client/savings.h"
 #include "client/session_options.h"
+#include "client/session_state.h"
 #include "measure/sampler.h"
 #include "wire/job_messages.h"
 
@@ -47,36 +48,6 @@ struct SessionGpu {
   std::vector<Megahertz> clocks;    // the clocks that can be set, highest first
   std::unique_ptr<ClockSink> sink;  // sets them; null: they are not set
   Meter meter;                      // with an energy counter
-};
-
-enum class SessionPhase {
-  kProfiling,  // the sweep goes on
-  kWaiting,    // the session waits for a schedule
-  kRunning,    // the session runs a schedule
-  kIdle,       // the session does not profile, and has no server to wait for
-};
-template <>
-inline constexpr auto kNamesOf<SessionPhase> = name_list("profiling", "waiting for a schedule", "running a schedule",
-                                                         "idle");
-
-struct SessionState {
-  SessionPhase phase = SessionPhase::kIdle;
-  SweepProgress sweep;
-  bool server_reachable = false;
-  std::int64_t schedule_version = 0;  // of the schedule in force; 0: there is none
-  std::size_t schedule_point = 0;     // the point of the frontier
-  Seconds planned_time;               // of an iteration, as the schedule in force promises
-  Joules planned_energy;              // of one pipeline, without waiting for others
-  Watts straggler_power;              // of one pipeline that waits for others after its iteration, likewise planned
-  std::int64_t order = 0;             // in which the step runs (RankSchedule::order); 0: the schedule's own
-  bool reconfiguring = false;         // whether the server asks for reports of every step (envpipe)
-  PromiseVerdict promise = PromiseVerdict::kUnknown;  // whether iterations by this schedule take what it promises
-  Seconds at_maximum;                                 // what one at maximum clocks takes, as measured; 0: unknown
-  RankSavings savings;                                // of this rank's GPU since the session began, in the GPU's time
-  std::uint64_t steps = 0;
-  Seconds last_step;    // in the GPU's time
-  Watts waiting_power;  // mean over the sweep; 0 until it is measured
-  ClockControllerState clocks;
 };
 
 // The energy of a window of steps, as the counter tells it.
