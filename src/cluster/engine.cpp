@@ -17,11 +17,6 @@ namespace {
 
 Microwatts microwatts(Watts power) { return std::llround(power.value() * 1e6); }
 
-void insert_sorted(std::vector<int>& list, int value) {
-  const auto place = std::lower_bound(list.begin(), list.end(), value);
-  if (place == list.end() || *place != value) list.insert(place, value);
-}
-
 // Jobs may draw more than a decision assumed, and so may those of the decision that corrects it.
 constexpr int kMostCorrections = 16;
 
@@ -46,15 +41,6 @@ void Simulation::Engine::advance(Seconds to) {
   state.now = to;
 }
 
-void Simulation::Engine::settle(int job) {
-  ClusterJob& one = state.jobs[at(job)];
-  const Seconds passed = state.now - one.since;
-  one.done += one.iterations_per_second * passed.value();
-  one.energy += one.power * passed;
-  one.gpu_time += passed * one.own_gpus();
-  one.since = state.now;
-}
-
 // Sets what the job does from now on. The job must be settled.
 void Simulation::Engine::set_pace(int job, double rate, Microwatts power) {
   ClusterJob& one = state.jobs[at(job)];
@@ -64,6 +50,15 @@ void Simulation::Engine::set_pace(int job, double rate, Microwatts power) {
   run.power = power;
   one.iterations_per_second = rate;
   one.power = Watts(static_cast<double>(power) * 1e-6);
+}
+
+// The job does nothing from now on, and has no pending event.
+void Simulation::Engine::end_pace(int job) {
+  set_pace(job, 0.0, 0);
+  JobRun& run = runs[at(job)];
+  ++run.version;
+  run.event = Seconds(-1.0);
+  run.profiling = {};
 }
 
 void Simulation::Engine::schedule(int job, Seconds when) {
@@ -81,7 +76,7 @@ std::optional<Seconds> Simulation::Engine::next_time() {
   if (!events.empty()) consider(events.top().at);
   // Events that only shut nodes down or ask the policy matter only while there are jobs, or will be.
   if (!next && finished()) return next;
-  if (timer) consider(*timer);
+  if (scheduler.wake_at()) consider(*scheduler.wake_at());
   if (next_budget < setup.budget.size()) consider(setup.budget[next_budget].at);
   if (!shut_downs.empty()) consider(Seconds(shut_downs.begin()->first));
   return next ? std::max(*next, state.now) : next;
@@ -92,8 +87,7 @@ bool Simulation::Engine::step() {
   if (!next) return false;
   advance(*next);
   while (next_budget < setup.budget.size() && setup.budget[next_budget].at <= state.now) {
-    state.power_limit = state.spec.p_max * (setup.budget[next_budget].eta * state.spec.gpus());
-    happened.budget = to_decide = true;
+    scheduler.limit_changed(state.spec.p_max * (setup.budget[next_budget].eta * state.spec.gpus()));
     ++next_budget;
   }
   arrive();
@@ -102,17 +96,13 @@ bool Simulation::Engine::step() {
     events.pop();
     if (event.version == runs[at(event.job)].version) phase_ends(event.job);
   }
-  if (timer && *timer <= state.now) {
-    timer.reset();
-    happened.timer = to_decide = true;
-  }
+  if (scheduler.wake_at() && *scheduler.wake_at() <= state.now) scheduler.woken();
   shut_down_nodes();
-  if (over_limit()) to_decide = true;
-  if (to_decide) decide();
+  if (scheduler.is_due() || over_limit()) scheduler.decide();
   correct();
   if (over_limit() && profiling_power > 0) {  // nothing else can reduce its power
     end_all_profiling();
-    decide();
+    scheduler.decide();
     correct();
   }
   if (setup.record) record_power();
@@ -121,18 +111,15 @@ bool Simulation::Engine::step() {
 
 // Decides again if the decision turns out to draw more than the limit, or has ended a profiling.
 void Simulation::Engine::correct() {
-  for (int i = 0; i < kMostCorrections && (to_decide || over_limit()) && !decision.assignments.empty(); ++i) decide();
+  for (int i = 0; i < kMostCorrections && (scheduler.is_due() || over_limit()) && scheduler.decided_anything(); ++i) {
+    scheduler.decide();
+  }
 }
 
 void Simulation::Engine::arrive() {
   while (next_arrival < state.jobs.size() && state.jobs[next_arrival].submit <= state.now) {
     const int job = static_cast<int>(next_arrival++);
-    ClusterJob& one = state.jobs[at(job)];
-    one.phase = JobPhase::kWaiting;
-    one.since = state.now;
-    state.active.push_back(job);
-    happened.arrived.push_back(job);
-    to_decide = true;
+    scheduler.arrived(job);
     record_span(job);
   }
 }
@@ -177,9 +164,9 @@ void Simulation::Engine::begin_run(int job) {
   ClusterJob& one = state.jobs[at(job)];
   one.phase = JobPhase::kRunning;
   go_on(job);
-  read_meter(job, state.jobs[at(job)].speed);
+  scheduler.metered(job, state.jobs[at(job)].speed);
   record_span(job);
-  if (one.partner >= 0) partner_changed(one.partner);
+  if (one.partner >= 0) changed_partner(one.partner);
 }
 
 // Sets the rate at which a running job continues, alone or beside its partner.
@@ -194,13 +181,13 @@ void Simulation::Engine::go_on(int job) {
 IterationCost Simulation::Engine::cost_now(int job) {
   ClusterJob& one = state.jobs[at(job)];
   const auto alone = [&](const ClusterJob& which) {
-    return true_cost(which.kind, state.kinds[at(which.kind)].size_index(which.gpus), placement->nodes_of(job),
+    return true_cost(which.kind, state.kinds[at(which.kind)].size_index(which.gpus), placement.nodes_of(job),
                      which.speed);
   };
   const IterationCost cost = alone(one);
   if (traits.jobs_per_gpu < 2) return cost;
   const auto utilisation = [&](const ClusterJob& which) {
-    return true_utilisation(which.kind, state.kinds[at(which.kind)].size_index(which.gpus), placement->nodes_of(job),
+    return true_utilisation(which.kind, state.kinds[at(which.kind)].size_index(which.gpus), placement.nodes_of(job),
                             which.speed);
   };
   one.gpu_utilisation = utilisation(one);
@@ -228,15 +215,6 @@ Microwatts Simulation::Engine::idle_part(int job) const {
   }
 }
 
-// Must be called when the other job on its GPUs has come, left, or begun to compute.
-void Simulation::Engine::partner_changed(int job) {
-  settle(job);
-  const JobPhase phase = state.jobs[at(job)].phase;
-  if (phase == JobPhase::kRunning) go_on(job);
-  if (phase == JobPhase::kStarting) set_pace(job, 0.0, idle_part(job));
-  record_span(job);
-}
-
 // Profiling all speeds takes the time given for a profiling; fewer speeds take their share of it.
 Seconds Simulation::Engine::slice_time(int job) const {
   return state.spec.profiling / static_cast<double>(state.kind_of(job).speeds);
@@ -256,9 +234,9 @@ void Simulation::Engine::begin_slice(int job) {
   const JobRun& run = runs[at(job)];
   const int speed = profiled_speed(run.profiling.top, run.profiling.slice);
   const int size = state.kinds[at(one.kind)].size_index(one.gpus);
-  const IterationCost cost = true_cost(one.kind, size, placement->nodes_of(job), speed);
+  const IterationCost cost = true_cost(one.kind, size, placement.nodes_of(job), speed);
   set_pace(job, 1.0 / cost.time.value(), microwatts(cost.power()));
-  read_meter(job, speed);
+  scheduler.metered(job, speed);
   if (run.power > run.profiling.allowed && over_limit()) return end_profiling(job);
   schedule(job, std::min(state.now + run.profiling.left, completion(job)));
 }
@@ -283,16 +261,9 @@ void Simulation::Engine::end_profiling(int job) {
   ClusterJob& one = state.jobs[at(job)];
   const Profiling done = runs[at(job)].profiling;
   profiling_power -= runs[at(job)].power;
-  if (!learn(job)) {
-    mark_profiled(job, false);
-  } else if (const int size = state.kinds[at(one.kind)].size_index(one.gpus); size < 64) {
-    one.profiled |= std::uint64_t{1} << size;
-  }
-  one.to_profile = false;
+  scheduler.profiled(job, learn(job));
   one.speed = profiled_speed(done.top, std::max(0, done.slice - 1));
   runs[at(job)].profiling = {};
-  happened.profiled.push_back(job);
-  to_decide = true;
   begin_run(job);
 }
 
@@ -304,127 +275,31 @@ void Simulation::Engine::end_all_profiling() {
   }
 }
 
-// Marks that a job of this kind is being, or was, profiled at the job's size.
-void Simulation::Engine::mark_profiled(int job, bool marked) {
-  if (state.profiled_sizes.empty()) return;
-  const ClusterJob& one = state.jobs[at(job)];
-  const int size = state.kinds[at(one.kind)].size_index(one.gpus);
-  if (size >= 64) return;
-  std::uint64_t& sizes = state.profiled_sizes[at(one.kind)];
-  const std::uint64_t bit = std::uint64_t{1} << size;
-  sizes = marked ? sizes | bit : sizes & ~bit;
-}
-
 // Learns what the job's profiling has shown so far; returns false if that is nothing.
 bool Simulation::Engine::learn(int job) {
-  const ClusterJob& one = state.jobs[at(job)];
   const Profiling& seen = runs[at(job)].profiling;
-  if (!belief || seen.slice == 0) return false;
-  const int size = state.kinds[at(one.kind)].size_index(one.gpus);
-  ProfiledSpeeds what{{one.kind, size, placement->nodes_of(job)}, {}};
-  for (int slice = 0; slice < seen.slice; ++slice) what.speeds.push_back(profiled_speed(seen.top, slice));
-  if (belief->knows(what)) return true;
-  const auto measured = measured_costs(what.at.kind, what.at.size, what.at.nodes);
-  const auto changed = belief->learn(what, measured, state.believed);
-  if (what.at.size < 64) state.measured_sizes[at(what.at.kind)] |= std::uint64_t{1} << what.at.size;
-  for (const int kind : changed) {
-    power_book->recount(kind);
-    insert_sorted(happened.kinds_changed, kind);
-  }
+  if (!scheduler.learns() || seen.slice == 0) return false;
+  std::vector<int> speeds;
+  for (int slice = 0; slice < seen.slice; ++slice) speeds.push_back(profiled_speed(seen.top, slice));
+  scheduler.learn(job, speeds, [this](const ProfiledSize& what) { return measured_costs(what); });
   return true;
-}
-
-// Under a policy that learns, the power of a job is known where it has run. A job that lies on more nodes than it needs
-// says nothing about others.
-void Simulation::Engine::read_meter(int job, int speed) {
-  if (!belief) return;
-  const ClusterJob& one = state.jobs[at(job)];
-  if (placement->nodes_of(job) != packed_nodes(state.spec, one.gpus)) return;
-  const int size = state.kinds[at(one.kind)].size_index(one.gpus);
-  if (!power_book->meter(one.kind, size, speed, one.power)) return;
-  power_book->recount(one.kind);
-  insert_sorted(happened.power_changed, one.kind);
 }
 
 // Whether the meters show more than the limit. Only a policy that learns watches them, and decides again if they do.
 bool Simulation::Engine::over_limit() const {
   const auto rounding = static_cast<Microwatts>(state.active.size());
-  return belief && job_power > microwatts(state.spendable_power()) + rounding;
-}
-
-void Simulation::Engine::learn_everything() {
-  for (int kind = 0; kind < static_cast<int>(state.kinds.size()); ++kind) {
-    const ClusterJobKind& one = state.kinds[at(kind)];
-    if (!one.elastic) continue;
-    for (int size = 0; size < static_cast<int>(one.sizes.size()); ++size) {
-      ProfiledSpeeds what{{kind, size, packed_nodes(state.spec, one.sizes[at(size)])}, {}};
-      for (int speed = 0; speed < static_cast<int>(one.speeds); ++speed) what.speeds.push_back(speed);
-      (void)belief->learn(what, measured_costs(kind, size, what.at.nodes), state.believed);
-    }
-  }
+  return scheduler.learns() && job_power > microwatts(state.spendable_power()) + rounding;
 }
 
 void Simulation::Engine::complete(int job) {
-  ClusterJob& one = state.jobs[at(job)];
-  if (one.phase == JobPhase::kProfiling) {
+  if (state.jobs[at(job)].phase == JobPhase::kProfiling) {
     profiling_power -= runs[at(job)].power;
     (void)learn(job);
-    mark_profiled(job, false);  // cut short, so that the next job of its kind is profiled
-    one.to_profile = false;
-    runs[at(job)].profiling = {};
   }
-  one.phase = JobPhase::kDone;
-  one.done = one.iterations;
-  one.finish = state.now;
-  set_pace(job, 0.0, 0);
-  ++runs[at(job)].version;
-  runs[at(job)].event = Seconds(-1.0);
-  free_nodes_of(job);
-  state.active.erase(std::lower_bound(state.active.begin(), state.active.end(), job));
-  ++state.done;
+  scheduler.finished(job);
+  end_pace(job);
   last_finish = state.now;
-  happened.finished.push_back(job);
-  to_decide = true;
   record_span(job);
-}
-
-// Frees a job's GPUs, or leaves them to its partner. Nodes that become empty are shut down after a while.
-void Simulation::Engine::free_nodes_of(int job) {
-  ClusterJob& one = state.jobs[at(job)];
-  one.gpus = one.nodes = 0;
-  state.holding.erase(std::lower_bound(state.holding.begin(), state.holding.end(), job));
-  one.gpu_utilisation = 0.0;
-  if (one.partner >= 0) {
-    const int partner = one.partner;
-    settle(partner);
-    state.jobs[at(partner)].partner = one.partner = -1;
-    placement->release(job);
-    return partner_changed(partner);
-  }
-  const std::span<const GpuBlock> held = placement->blocks(job);
-  const std::vector<GpuBlock> blocks(held.begin(), held.end());
-  placement->release(job);
-  state.free_gpus = placement->free_gpus();
-  if (!state.spec.node_shutdown) return;
-  for (const GpuBlock& block : blocks) {
-    NodeRun& node = nodes[at(block.node)];
-    if (placement->used_on(block.node) != 0 || node.off_at.value() >= 0.0) continue;
-    node.off_at = state.now + state.spec.off_after;
-    shut_downs.emplace(node.off_at.value(), block.node);
-  }
-}
-
-void Simulation::Engine::shut_down_nodes() {
-  while (!shut_downs.empty() && shut_downs.begin()->first <= state.now.value()) {
-    const int index = shut_downs.begin()->second;
-    shut_downs.erase(shut_downs.begin());
-    NodeRun& node = nodes[at(index)];
-    node.off_at = Seconds(-1.0);
-    if (placement->used_on(index) != 0) continue;
-    node.on = false;
-    --state.nodes_on;
-    placement->set_powered(index, false);
-  }
 }
 
 void Simulation::Engine::record_span(int job) {
@@ -455,13 +330,13 @@ void Simulation::Engine::check_pair(int job) const {
   const ClusterJob& one = state.jobs[at(job)];
   const ClusterJob& other = state.jobs[at(one.partner)];
   must_hold(other.partner == job && other.gpus == one.gpus, "two jobs do not share the same GPUs");
-  must_hold(std::ranges::equal(placement->blocks(job), placement->blocks(one.partner)), "partners lie apart");
+  must_hold(std::ranges::equal(placement.blocks(job), placement.blocks(one.partner)), "partners lie apart");
   must_hold(one.speed == other.speed, "a GPU has two clocks");
-  must_hold(not_together(job, one.partner, one.gpus) == nullptr, "two jobs share GPUs that may not");
+  must_hold(scheduler.not_together(job, one.partner, one.gpus) == nullptr, "two jobs share GPUs that may not");
   double most = state.spec.limit.value() * one.gpus;
   for (const ClusterJob* which : {&one, &other}) {  // a table may have more than the board's limit
     const int size = state.kinds[at(which->kind)].size_index(which->gpus);
-    most = std::max(most, true_cost(which->kind, size, placement->nodes_of(job), which->speed).power().value());
+    most = std::max(most, true_cost(which->kind, size, placement.nodes_of(job), which->speed).power().value());
   }
   must_hold((one.power + other.power).value() <= most + 1e-3, "a board draws more than it can");
 }
@@ -475,7 +350,7 @@ void Simulation::Engine::check() const {
   for (std::size_t job = 0; job < state.jobs.size(); ++job) {
     const ClusterJob& one = state.jobs[job];
     int blocks = 0;
-    for (const GpuBlock& block : placement->blocks(static_cast<int>(job))) {
+    for (const GpuBlock& block : placement.blocks(static_cast<int>(job))) {
       blocks += block.count;
       must_hold(nodes[at(block.node)].on, "a job lies on a node that is off");
       for (int gpu = block.first; gpu < block.first + block.count; ++gpu) {

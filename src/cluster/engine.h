@@ -1,4 +1,4 @@
-// The inside of the simulator: events, power, and the effects of decisions. Only the files of the simulator include it.
+// The inside of the simulator: events, power, and what becomes of decisions. Only the files of the simulator include it.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,7 @@
 #include <vector>
 
 #include "base/compensated_sum.h"
-#include "cluster/cost_belief.h"
-#include "cluster/power_book.h"
+#include "cluster/scheduler.h"
 #include "cluster/simulator.h"
 
 namespace flyball {
@@ -22,7 +21,7 @@ namespace flyball {
 // Powers are added in whole microwatts, so that sums never drift and an idle cluster is exactly idle.
 using Microwatts = std::int64_t;
 
-struct Simulation::Engine {
+struct Simulation::Engine final : SchedulerHost {
   Engine(const SimulationSetup& setup, const GroundTruth& truth, const JobTrace& trace, std::string policy_name,
          const PolicyOptions& options);
 
@@ -72,13 +71,13 @@ struct Simulation::Engine {
   void make_kinds(const JobTrace& trace);
   void fill_truth();
   [[nodiscard]] IterationCost true_cost(int kind, int size, int nodes, int speed) const;
-  [[nodiscard]] std::vector<IterationCost> measured_costs(int kind, int size, int nodes) const;
+  [[nodiscard]] std::vector<IterationCost> measured_costs(const ProfiledSize& what) const;
   [[nodiscard]] double true_utilisation(int kind, int size, int nodes, int speed) const;
 
   // -- time and events (engine.cpp)
   void advance(Seconds to);
-  void settle(int job);
   void set_pace(int job, double rate, Microwatts power);
+  void end_pace(int job);
   void schedule(int job, Seconds at);
   void correct();
   void arrive();
@@ -87,7 +86,6 @@ struct Simulation::Engine {
   void begin_work(int job);
   void begin_run(int job);
   void go_on(int job);
-  void partner_changed(int job);
   [[nodiscard]] IterationCost cost_now(int job);
   [[nodiscard]] Microwatts idle_part(int job) const;
   void complete(int job);
@@ -98,38 +96,27 @@ struct Simulation::Engine {
   void end_slice(int job);
   void end_profiling(int job);
   void end_all_profiling();
-  void mark_profiled(int job, bool marked);
   bool learn(int job);
-  void learn_everything();
-  void read_meter(int job, int speed);
   [[nodiscard]] bool over_limit() const;
-  void shut_down_nodes();
 
-  // -- decisions (decisions.cpp)
-  void decide();
-  void apply(const Decision& decision);
-  void check_decision(const Decision& decision) const;
-  [[nodiscard]] const char* not_together(int job, int with, int gpus) const;
-  void take_gpus(int job);
-  void give_gpus(const Assignment& assignment, std::set<int>& placed);
-  void join(const Assignment& assignment);
-  void change_speed(int job, int speed);
-  void moved(int job);
-  void start(int job);
-  void compact(const std::set<int>& placed);
-  void free_nodes_of(int job);
+  // -- what becomes of decisions (engine_changes.cpp)
+  void settle(int job) override;
+  void stopped(int job) override;
+  void moves(int job) override;
+  void started(int job, bool resumes) override;
+  void changed_speed(int job) override;
+  void changed_partner(int job) override;
+  void emptied(int node) override;
+  void shut_down_nodes();
   void record_span(int job);
   void record_power();
 
   SimulationSetup setup;
   const GroundTruth* truth;
-  std::string policy_name;
-  std::unique_ptr<Policy> policy;
-  PolicyTraits traits;
-  ClusterState state;
-  std::optional<Placement> placement;
-  std::optional<CostBelief> belief;
-  std::optional<PowerBook> power_book;
+  Scheduler scheduler;
+  ClusterState& state;
+  const PolicyTraits& traits;
+  const Placement& placement;
   std::vector<CostSheet> packed_truth;                                                   // by kind, for packed jobs
   std::vector<int> truth_model;                                                          // by kind; -1: a pipeline
   mutable std::map<std::tuple<int, int, int>, std::vector<IterationCost>> spread_truth;  // by kind, size, nodes
@@ -141,10 +128,6 @@ struct Simulation::Engine {
   std::set<std::pair<double, int>> shut_downs;  // time, node
   std::size_t next_arrival = 0;
   std::size_t next_budget = 0;
-  std::optional<Seconds> timer;
-  ClusterEvents happened;
-  bool to_decide = false;
-  Decision decision;  // reused
 
   // -- accounts
   Microwatts job_power = 0;
@@ -157,7 +140,6 @@ struct Simulation::Engine {
   Microwatts idle_each = 0;
   Microwatts profiling_power = 0;
   std::int64_t restarts = 0;
-  std::int64_t decisions = 0;
   Seconds begun;  // the first submission
   Seconds last_finish;
   SimulationHistory history;

@@ -68,6 +68,7 @@ class Placement {
   [[nodiscard]] int gpus_per_node() const { return gpus_per_node_; }
   [[nodiscard]] int free_gpus() const { return free_gpus_; }
   [[nodiscard]] int used_on(int node) const;
+  [[nodiscard]] int empty_nodes_on() const { return static_cast<int>(whole_on_.size()); }
 
   // Sets whether a node is on. Free nodes that are on are taken first.
   void set_powered(int node, bool on);

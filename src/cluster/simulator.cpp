@@ -62,6 +62,15 @@ std::pair<int, double> draw_kind(const GroundTruth& truth, int model, int gpus, 
   return {index, static_cast<double>(truth.batch_sizes(index).back())};
 }
 
+SimulationSetup completed(SimulationSetup setup, const GroundTruth& truth, const PolicyOptions& options) {
+  if (setup.spec.nodes < 1 || at(setup.spec.nodes) > kMostNodes) {
+    throw UsageError(fmt::format("a cluster has from 1 to {} nodes, not {}", kMostNodes, setup.spec.nodes));
+  }
+  complete_spec(setup.spec, truth);
+  if (options.clock) check_clock(setup.spec, *options.clock);
+  return setup;
+}
+
 int model_of(const GroundTruth& truth, const JobTrace& trace, const TraceJob& job) {
   const int model = truth.find_model(job.model);
   if (model >= 0) return model;
@@ -126,48 +135,26 @@ void complete_spec(ClusterSpec& spec, const GroundTruth& truth, Megahertz clock_
 
 Simulation::Engine::Engine(const SimulationSetup& given, const GroundTruth& the_truth, const JobTrace& trace,
                            std::string name, const PolicyOptions& options)
-    : setup(given), truth(&the_truth), policy_name(std::move(name)), policy(make_policy(policy_name, options)) {
-  ClusterSpec& spec = setup.spec;
-  if (spec.nodes < 1 || at(spec.nodes) > kMostNodes) {
-    throw UsageError(fmt::format("a cluster has from 1 to {} nodes, not {}", kMostNodes, spec.nodes));
-  }
-  complete_spec(spec, the_truth);
-  if (options.clock) check_clock(spec, *options.clock);
-  traits = policy->traits();
-  if (traits.jobs_per_gpu < 1 || traits.jobs_per_gpu > 2 ||
-      (traits.jobs_per_gpu > 1 && (traits.profiles || traits.placement != PlacementRule::kAnywhere))) {
-    throw Error(fmt::format("policy {} cannot have {} jobs on a GPU", policy_name, traits.jobs_per_gpu));
-  }
-  try {
-    placement.emplace(traits.placement, spec.nodes, spec.gpus_per_node);
-  } catch (const Error& error) {
-    throw UsageError(error.what());
-  }
-  state.spec = spec;
-  state.power_limit = spec.p_max * (setup.eta * spec.gpus());
-  state.free_gpus = spec.gpus();
-  idle_each = std::llround(spec.idle.value() * 1e6);
+    : setup(completed(given, the_truth, options)),
+      truth(&the_truth),
+      scheduler(setup.spec, setup.spec.p_max * (setup.eta * setup.spec.gpus()), std::move(name), options, *this),
+      state(scheduler.state()),
+      traits(scheduler.traits()),
+      placement(scheduler.placement()),
+      nodes(at(setup.spec.nodes)),
+      idle_each(std::llround(setup.spec.idle.value() * 1e6)) {
+  for (NodeRun& node : nodes) node.on = !setup.spec.node_shutdown;
   make_kinds(trace);
   fill_truth();
   // Policies that do not profile are told the truth: they stand for schedulers that know what they need to.
-  state.profiling = traits.profiles && setup.knowledge == Knowledge::kLearned;
-  if (traits.profiles && setup.knowledge != Knowledge::kProfiled) {
-    belief.emplace(state.spec, state.kinds, state.believed);
-    if (setup.knowledge == Knowledge::kFitted) learn_everything();
+  Scheduler::Knowledge knowledge;
+  knowledge.profiles = traits.profiles && setup.knowledge == Knowledge::kLearned;
+  knowledge.models = traits.profiles && setup.knowledge != Knowledge::kProfiled;
+  if (knowledge.models && setup.knowledge == Knowledge::kFitted) {
+    knowledge.measured_beforehand = [this](const ProfiledSize& what) { return measured_costs(what); };
   }
-  if (state.profiling && traits.profiles_kinds) state.profiled_sizes.resize(state.kinds.size());
-  if (state.profiling) state.measured_sizes.resize(state.kinds.size());
-  power_book.emplace(state, belief ? kUnseenReserve : 0.0);
+  scheduler.begin(knowledge);
   runs.resize(state.jobs.size());
-  nodes.resize(at(spec.nodes));
-  state.nodes_on = spec.nodes;
-  if (spec.node_shutdown) {
-    state.nodes_on = 0;
-    for (int node = 0; node < spec.nodes; ++node) {
-      nodes[at(node)].on = false;
-      placement->set_powered(node, false);
-    }
-  }
   if (!state.jobs.empty()) begun = last_finish = state.now = state.jobs.front().submit;
 }
 
@@ -218,8 +205,8 @@ void Simulation::Engine::make_kinds(const JobTrace& trace) {
       throw UsageError(fmt::format("pipeline {} does not fit the cluster, or has no frontier", one.name));
     }
     if (traits.placement == PlacementRule::kPacked && (one.gpus & (one.gpus - 1)) != 0) {
-      throw UsageError(
-          fmt::format("pipeline {} has {} GPUs; policy {} packs powers of two", one.name, one.gpus, policy_name));
+      throw UsageError(fmt::format("pipeline {} has {} GPUs; policy {} packs powers of two", one.name, one.gpus,
+                                   scheduler.policy_name()));
     }
     ClusterJobKind kind;
     kind.model = one.name;
@@ -312,14 +299,14 @@ double Simulation::Engine::true_utilisation(int kind, int size, int on_nodes, in
   return shares[at(speed)];
 }
 
-std::vector<IterationCost> Simulation::Engine::measured_costs(int kind, int size, int on_nodes) const {
-  const ClusterJobKind& one = state.kinds[at(kind)];
+std::vector<IterationCost> Simulation::Engine::measured_costs(const ProfiledSize& what) const {
+  const ClusterJobKind& one = state.kinds[at(what.kind)];
   std::vector<IterationCost> costs;
   costs.reserve(one.speeds);
   for (std::size_t speed = 0; speed < one.speeds; ++speed) {
-    IterationCost cost = true_cost(kind, size, on_nodes, static_cast<int>(speed));
+    IterationCost cost = true_cost(what.kind, what.size, what.nodes, static_cast<int>(speed));
     const auto measure = [&](int which) {
-      const double error = noise_of(setup.seed, one, one.sizes[at(size)], on_nodes, speed, which);
+      const double error = noise_of(setup.seed, one, one.sizes[at(what.size)], what.nodes, speed, which);
       return 1.0 + setup.measurement_noise * std::clamp(error, -3.0, 3.0);
     };
     cost.time = cost.time * measure(0);
@@ -344,7 +331,7 @@ void Simulation::Engine::fail_waiting() const {
     if (state.unmetered[at(kind)]) least = least / (1.0 + kUnseenReserve);  // a job alone would run without the reserve
     if (hungriest < 0 || least > most) most = least, hungriest = job;
   }
-  const std::string who = fmt::format("policy {} leaves {} waiting for ever", policy_name,
+  const std::string who = fmt::format("policy {} leaves {} waiting for ever", scheduler.policy_name(),
                                       state.active.size() == 1 ? "1 job" : fmt::format("{} jobs", state.active.size()));
   if (hungriest < 0 || most <= state.spendable_power()) {
     throw Error(who + ", though nothing keeps it from running them");
@@ -384,7 +371,7 @@ bool Simulation::run_until(Seconds until) {
 }
 
 const ClusterState& Simulation::state() const { return engine_->state; }
-const Placement& Simulation::placement() const { return *engine_->placement; }
+const Placement& Simulation::placement() const { return engine_->placement; }
 const SimulationHistory& Simulation::history() const { return engine_->history; }
 void Simulation::check() const { engine_->check(); }
 
@@ -400,7 +387,7 @@ std::vector<double> sorted_jcts(const ClusterState& state) {
 SimulationResult Simulation::result() const {
   const Engine& engine = *engine_;
   SimulationResult result;
-  result.policy = engine.policy_name;
+  result.policy = engine.scheduler.policy_name();
   result.jobs = engine.state.jobs.size();
   const std::vector<double> times = sorted_jcts(engine.state);
   if (!times.empty()) {
@@ -423,7 +410,7 @@ SimulationResult Simulation::result() const {
   result.peak_power_w = static_cast<double>(engine.peak_power) * 1e-6;
   result.peak_job_power_w = static_cast<double>(engine.peak_job_power) * 1e-6;
   result.migrations = engine.restarts;
-  result.decisions = engine.decisions;
+  result.decisions = engine.scheduler.decisions();
   return result;
 }
 

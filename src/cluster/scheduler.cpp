@@ -1,0 +1,350 @@
+// A decision is carried out in the order: GPUs are taken, speeds are changed, GPUs are given to large jobs first, jobs
+// start; and jobs move where that empties a node.
+#include "cluster/scheduler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/index.h"
+
+namespace flyball {
+namespace {
+
+void insert_sorted(std::vector<int>& list, int value) {
+  const auto place = std::lower_bound(list.begin(), list.end(), value);
+  if (place == list.end() || *place != value) list.insert(place, value);
+}
+
+Placement empty_cluster(PlacementRule rule, const ClusterSpec& spec) {
+  try {
+    return {rule, spec.nodes, spec.gpus_per_node};
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const ClusterSpec& spec, Watts limit, std::string policy, const PolicyOptions& options,
+                     SchedulerHost& host)
+    : host_(&host),
+      policy_name_(std::move(policy)),
+      policy_(make_policy(policy_name_, options)),
+      traits_(policy_->traits()),
+      placement_(empty_cluster(traits_.placement, spec)) {
+  if (traits_.jobs_per_gpu < 1 || traits_.jobs_per_gpu > 2 ||
+      (traits_.jobs_per_gpu > 1 && (traits_.profiles || traits_.placement != PlacementRule::kAnywhere))) {
+    throw Error(fmt::format("policy {} cannot have {} jobs on a GPU", policy_name_, traits_.jobs_per_gpu));
+  }
+  state_.spec = spec;
+  state_.power_limit = limit;
+  state_.free_gpus = spec.gpus();
+  state_.nodes_on = spec.nodes;
+  if (!spec.node_shutdown) return;
+  for (int node = 0; node < spec.nodes; ++node) set_powered(node, false);
+}
+
+void Scheduler::begin(const Knowledge& knowledge) {
+  state_.profiling = knowledge.profiles;
+  if (knowledge.models) belief_.emplace(state_.spec, state_.kinds, state_.believed);
+  for (int kind = 0; knowledge.measured_beforehand && at(kind) < state_.kinds.size(); ++kind) {
+    const ClusterJobKind& one = state_.kinds[at(kind)];
+    if (!one.elastic) continue;
+    for (int size = 0; at(size) < one.sizes.size(); ++size) {
+      ProfiledSpeeds what{{kind, size, packed_nodes(state_.spec, one.sizes[at(size)])}, {}};
+      for (int speed = 0; at(speed) < one.speeds; ++speed) what.speeds.push_back(speed);
+      (void)belief_->learn(what, knowledge.measured_beforehand(what.at), state_.believed);
+    }
+  }
+  if (state_.profiling && traits_.profiles_kinds) state_.profiled_sizes.resize(state_.kinds.size());
+  if (state_.profiling) state_.measured_sizes.resize(state_.kinds.size());
+  power_book_.emplace(state_, belief_ ? kUnseenReserve : 0.0);
+}
+
+int Scheduler::size_of(int job) const {
+  const ClusterJob& one = state_.jobs[at(job)];
+  return state_.kinds[at(one.kind)].size_index(one.gpus);
+}
+
+void Scheduler::arrived(int job) {
+  ClusterJob& one = state_.jobs[at(job)];
+  one.phase = JobPhase::kWaiting;
+  one.since = state_.now;
+  state_.active.push_back(job);
+  happened_.arrived.push_back(job);
+  due_ = true;
+}
+
+void Scheduler::finished(int job) {
+  ClusterJob& one = state_.jobs[at(job)];
+  if (one.to_profile) mark_profiled(job, false);  // cut short, so that the next job of its kind is profiled
+  one.to_profile = false;
+  one.phase = JobPhase::kDone;
+  one.done = one.iterations;
+  one.finish = state_.now;
+  free_gpus_of(job);
+  state_.active.erase(std::lower_bound(state_.active.begin(), state_.active.end(), job));
+  ++state_.done;
+  happened_.finished.push_back(job);
+  due_ = true;
+}
+
+void Scheduler::limit_changed(Watts limit) {
+  state_.power_limit = limit;
+  happened_.budget = due_ = true;
+}
+
+void Scheduler::woken() {
+  wake_at_.reset();
+  happened_.timer = due_ = true;
+}
+
+void Scheduler::profiled(int job, bool learned) {
+  ClusterJob& one = state_.jobs[at(job)];
+  if (!learned) {
+    mark_profiled(job, false);
+  } else if (const int size = size_of(job); size < 64) {
+    one.profiled |= std::uint64_t{1} << size;
+  }
+  one.to_profile = false;
+  happened_.profiled.push_back(job);
+  due_ = true;
+}
+
+// Marks that a job of this kind is being, or was, profiled at the job's size.
+void Scheduler::mark_profiled(int job, bool marked) {
+  if (state_.profiled_sizes.empty()) return;
+  const int size = size_of(job);
+  if (size >= 64) return;
+  std::uint64_t& sizes = state_.profiled_sizes[at(state_.jobs[at(job)].kind)];
+  const std::uint64_t bit = std::uint64_t{1} << size;
+  sizes = marked ? sizes | bit : sizes & ~bit;
+}
+
+void Scheduler::learn(int job, const std::vector<int>& speeds, const Measure& measure) {
+  const ProfiledSpeeds what{{state_.jobs[at(job)].kind, size_of(job), placement_.nodes_of(job)}, speeds};
+  if (belief_->knows(what)) return;
+  const auto changed = belief_->learn(what, measure(what.at), state_.believed);
+  if (what.at.size < 64) state_.measured_sizes[at(what.at.kind)] |= std::uint64_t{1} << what.at.size;
+  for (const int kind : changed) {
+    power_book_->recount(kind);
+    insert_sorted(happened_.kinds_changed, kind);
+  }
+}
+
+void Scheduler::metered(int job, int speed) {
+  if (!belief_) return;
+  const ClusterJob& one = state_.jobs[at(job)];
+  if (placement_.nodes_of(job) != packed_nodes(state_.spec, one.gpus)) return;
+  if (!power_book_->meter(one.kind, size_of(job), speed, one.power)) return;
+  power_book_->recount(one.kind);
+  insert_sorted(happened_.power_changed, one.kind);
+}
+
+void Scheduler::set_powered(int node, bool on) {
+  state_.nodes_on += on ? 1 : -1;
+  placement_.set_powered(node, on);
+}
+
+void Scheduler::decide() {
+  due_ = false;
+  ClusterEvents events = std::exchange(happened_, {});
+  std::sort(events.finished.begin(), events.finished.end());
+  std::sort(events.profiled.begin(), events.profiled.end());
+  decision_.clear();
+  policy_->decide(state_, events, decision_);
+  ++decisions_;
+  wake_at_ = decision_.wake_at;
+  if (wake_at_ && *wake_at_ <= state_.now) {
+    throw Error(fmt::format("policy {} asks to be woken in the past", policy_name_));
+  }
+  check_decision();
+  apply();
+}
+
+void Scheduler::check_decision() const {
+  const auto refuse = [&](const Assignment& one, const char* what) {
+    throw Error(fmt::format("policy {} at {} s: job {} {} ({} GPUs, speed {})", policy_name_, state_.now.value(),
+                            one.job, what, one.gpus, one.speed));
+  };
+  int free = state_.free_gpus;
+  std::set<int> left;  // jobs whose partner leaves
+  for (const Assignment& one : decision_.assignments) {
+    if (one.job < 0 || at(one.job) >= state_.jobs.size() || !state_.jobs[at(one.job)].active()) {
+      refuse(one, "is not there to be scheduled");
+    }
+    const ClusterJob& job = state_.jobs[at(one.job)];
+    const ClusterJobKind& kind = state_.kinds[at(job.kind)];
+    if (one.gpus != 0 && kind.size_index(one.gpus) < 0) refuse(one, "cannot have that many GPUs");
+    if (traits_.placement == PlacementRule::kPacked && (one.gpus & (one.gpus - 1)) != 0) {
+      refuse(one, "is to be packed, which takes a power of two");
+    }
+    if (one.gpus != 0 && (one.speed < 0 || at(one.speed) >= kind.speeds)) refuse(one, "has no such speed");
+    if (job.phase == JobPhase::kProfiling && one.gpus != job.gpus) refuse(one, "is being profiled");
+    if (one.partner >= 0) {
+      if (const char* const why = not_together(one.job, one.partner, one.gpus)) refuse(one, why);
+    }
+    const int partner = left.count(one.job) != 0 ? -1 : job.partner;
+    if (job.gpus == one.gpus && partner == one.partner) continue;
+    if (partner < 0) {
+      free += job.gpus;
+    } else {
+      left.insert(partner);
+    }
+    if (one.partner < 0) free -= one.gpus;
+  }
+  if (free < 0)
+    throw Error(fmt::format("policy {} at {} s gives away more GPUs than there are", policy_name_, state_.now.value()));
+}
+
+const char* Scheduler::not_together(int job, int with, int gpus) const {
+  if (traits_.jobs_per_gpu < 2) return "is to share GPUs, which the policy does not";
+  if (with == job || at(with) >= state_.jobs.size() || !state_.jobs[at(with)].active()) return "has no such partner";
+  double memory = 0.0;
+  for (const int one : {job, with}) {
+    const ClusterJobKind& kind = state_.kind_of(one);
+    const int size = kind.size_index(gpus);
+    if (size < 0 || kind.memory_gib[at(size)] <= 0.0) return "shares GPUs, but what it or its partner needs is unknown";
+    memory += kind.memory_gib[at(size)];
+  }
+  return memory > state_.spec.memory_gib ? "does not fit in a GPU's memory beside its partner" : nullptr;
+}
+
+void Scheduler::apply() {
+  for (const Assignment& one : decision_.assignments) {
+    const ClusterJob& job = state_.jobs[at(one.job)];
+    if (job.gpus == 0) continue;
+    const bool leaves = one.gpus != job.gpus || one.partner != job.partner;
+    if (leaves || (one.closer && placement_.fits_closer(one.job))) take_gpus(one.job);
+  }
+  // Large jobs first, since they need whole nodes.
+  std::vector<Assignment> to_place;
+  for (const Assignment& one : decision_.assignments) {
+    const ClusterJob& job = state_.jobs[at(one.job)];
+    if (job.gpus == one.gpus) {
+      if (one.gpus == 0 || one.speed == job.speed) continue;
+      state_.jobs[at(one.job)].speed = one.speed;
+      host_->changed_speed(one.job);
+    } else {
+      to_place.push_back(one);
+    }
+  }
+  std::stable_sort(to_place.begin(), to_place.end(),
+                   [](const Assignment& a, const Assignment& b) { return a.gpus > b.gpus; });
+  // Jobs that join others are placed after those.
+  std::stable_partition(to_place.begin(), to_place.end(), [](const Assignment& one) { return one.partner < 0; });
+  std::set<int> placed;
+  for (const Assignment& one : to_place) give_gpus(one, placed);
+  for (const int job : placed) start(job);
+  for (const Assignment& one : decision_.assignments) {
+    const ClusterJob& job = state_.jobs[at(one.job)];
+    if (job.partner < 0 || state_.jobs[at(job.partner)].speed == job.speed) continue;
+    throw Error(fmt::format("policy {} at {} s: jobs {} and {} share GPUs at two speeds", policy_name_,
+                            state_.now.value(), one.job, job.partner));
+  }
+  // Moving jobs pays if it empties a node that can then be shut down.
+  if (state_.spec.node_shutdown && traits_.placement == PlacementRule::kPacked) {
+    const int on_partial = state_.free_gpus_on() - placement_.empty_nodes_on() * state_.spec.gpus_per_node;
+    if (on_partial >= state_.spec.gpus_per_node) compact(placed);
+  }
+}
+
+void Scheduler::take_gpus(int job) {
+  host_->settle(job);
+  ClusterJob& one = state_.jobs[at(job)];
+  if (one.to_profile) mark_profiled(job, false);
+  one.to_profile = false;
+  free_gpus_of(job);
+  one.phase = JobPhase::kWaiting;
+  host_->stopped(job);
+}
+
+// Frees a job's GPUs, or leaves them to its partner.
+void Scheduler::free_gpus_of(int job) {
+  ClusterJob& one = state_.jobs[at(job)];
+  one.gpus = one.nodes = 0;
+  state_.holding.erase(std::lower_bound(state_.holding.begin(), state_.holding.end(), job));
+  one.gpu_utilisation = 0.0;
+  if (one.partner >= 0) {
+    const int partner = one.partner;
+    host_->settle(partner);
+    state_.jobs[at(partner)].partner = one.partner = -1;
+    placement_.release(job);
+    return host_->changed_partner(partner);
+  }
+  const std::span<const GpuBlock> held = placement_.blocks(job);
+  const std::vector<GpuBlock> blocks(held.begin(), held.end());
+  placement_.release(job);
+  state_.free_gpus = placement_.free_gpus();
+  for (const GpuBlock& block : blocks) {
+    if (placement_.used_on(block.node) == 0) host_->emptied(block.node);
+  }
+}
+
+void Scheduler::give_gpus(const Assignment& assignment, std::set<int>& placed) {
+  if (assignment.gpus == 0) return;
+  if (assignment.partner >= 0) {
+    join(assignment);
+  } else if (!placement_.place(assignment.job, assignment.gpus)) {
+    compact(placed);
+    if (!placement_.place(assignment.job, assignment.gpus)) {
+      throw Error(fmt::format("job {} finds no place for {} GPUs although {} are free", assignment.job, assignment.gpus,
+                              placement_.free_gpus()));
+    }
+  }
+  state_.free_gpus = placement_.free_gpus();
+  host_->settle(assignment.job);  // the time that it waited does not count as service
+  ClusterJob& one = state_.jobs[at(assignment.job)];
+  one.gpus = assignment.gpus;
+  state_.holding.insert(std::lower_bound(state_.holding.begin(), state_.holding.end(), assignment.job), assignment.job);
+  one.speed = assignment.speed;
+  placed.insert(assignment.job);
+}
+
+// Puts the job on its partner's GPUs.
+void Scheduler::join(const Assignment& assignment) {
+  ClusterJob& partner = state_.jobs[at(assignment.partner)];
+  if (partner.gpus != assignment.gpus || partner.partner >= 0) {
+    throw Error(fmt::format("policy {} at {} s: job {} finds {} GPUs with job {}, or a third job there", policy_name_,
+                            state_.now.value(), assignment.job, partner.gpus, assignment.partner));
+  }
+  placement_.share(assignment.job, assignment.partner);
+  host_->settle(assignment.partner);
+  partner.partner = assignment.job;
+  state_.jobs[at(assignment.job)].partner = assignment.partner;
+}
+
+// Jobs that are moved restart; those that have not begun yet lose nothing.
+void Scheduler::compact(const std::set<int>& placed) {
+  const std::vector<int> moved = placement_.compact();
+  for (const int job : moved) {
+    if (placed.count(job) != 0) continue;
+    host_->settle(job);
+    host_->moves(job);
+    start(job);
+  }
+  for (int node = 0; !moved.empty() && node < state_.spec.nodes; ++node) {
+    if (placement_.used_on(node) == 0) host_->emptied(node);
+  }
+}
+
+// The job has new GPUs.
+void Scheduler::start(int job) {
+  host_->settle(job);
+  ClusterJob& one = state_.jobs[at(job)];
+  one.nodes = placement_.nodes_of(job);
+  if (one.first_start.value() >= 0.0) ++one.restarts;
+  const bool resumes = traits_.resume && one.phase == JobPhase::kWaiting;
+  one.phase = JobPhase::kStarting;
+  // A job that was moved during its profiling continues it.
+  if (!one.to_profile && state_.to_be_profiled(job, size_of(job))) {
+    one.to_profile = true;
+    mark_profiled(job, true);
+  }
+  host_->started(job, resumes);
+}
+
+}  // namespace flyball

@@ -1,0 +1,132 @@
+// The core of a cluster's scheduler: what there is, what is believed of it, what the policy decides, and which GPUs
+// jobs get. Whoever runs the jobs tells it what has happened, asks it to decide, and carries out what follows: the
+// simulator does, and a controller of a real cluster can.
+//
+// The two share ClusterState. The scheduler writes what it decides: GPUs, speed, partner, nodes, and a job's phase until
+// it is kStarting. The host writes what then happens: the later phases, and what jobs have done and drawn.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cluster/cost_belief.h"
+#include "cluster/placement.h"
+#include "cluster/policy.h"
+#include "cluster/power_book.h"
+
+namespace flyball {
+
+// What a scheduler asks of whoever runs the jobs. It calls these functions from decide() and finished(), in the order in
+// which things are to be done.
+class SchedulerHost {
+ public:
+  virtual ~SchedulerHost() = default;
+  SchedulerHost(const SchedulerHost&) = delete;
+  SchedulerHost& operator=(const SchedulerHost&) = delete;
+
+  // Brings what the job has done, its energy and its service up to ClusterState::now.
+  virtual void settle(int job) = 0;
+  // The job's GPUs have been taken away.
+  virtual void stopped(int job) = 0;
+  // The job, which is being profiled, is about to be started on other GPUs, where its profiling will go on.
+  virtual void moves(int job) = 0;
+  // The job is to start on the GPUs that Scheduler::placement() has for it. `resumes`: it was stopped with its memory
+  // kept (PolicyTraits::resume).
+  virtual void started(int job, bool resumes) = 0;
+  // The job, which may still be starting, has another speed.
+  virtual void changed_speed(int job) = 0;
+  // Another job has come to the job's GPUs, or has left them.
+  virtual void changed_partner(int job) = 0;
+  // No job has a GPU of the node any more.
+  virtual void emptied(int node) = 0;
+
+ protected:
+  SchedulerHost() = default;
+};
+
+// Not thread-safe.
+class Scheduler {
+ public:
+  // Returns what profiling has measured at a size, by speed.
+  using Measure = std::function<std::vector<IterationCost>(const ProfiledSize& what)>;
+
+  // Of an empty cluster, without kinds and jobs. `host` must outlive this object. Throws UsageError for an impossible
+  // cluster or an unknown policy.
+  Scheduler(const ClusterSpec& spec, Watts limit, std::string policy, const PolicyOptions& options,
+            SchedulerHost& host);
+
+  // Must be called once, when state() has the kinds, the jobs and, in `believed`, what is known of costs.
+  struct Knowledge {
+    bool profiles = false;        // jobs are profiled at sizes that are new to them
+    bool models = false;          // costs are those of models, which replace `believed`
+    Measure measured_beforehand;  // what the models are fitted to at once, at every size; may be empty
+  };
+  void begin(const Knowledge& knowledge);
+
+  [[nodiscard]] ClusterState& state() { return state_; }
+  [[nodiscard]] const ClusterState& state() const { return state_; }
+  [[nodiscard]] const std::string& policy_name() const { return policy_name_; }
+  [[nodiscard]] const PolicyTraits& traits() const { return traits_; }
+  [[nodiscard]] const Placement& placement() const { return placement_; }
+  // Whether costs are those of models.
+  [[nodiscard]] bool learns() const { return belief_.has_value(); }
+
+  // What has happened. All but metered() ask for a decision.
+  void arrived(int job);
+  void finished(int job);  // frees its GPUs
+  void limit_changed(Watts limit);
+  void woken();  // the time of wake_at() has come
+  void too_much_power() { due_ = true; }
+  // The profiling of the job has ended; it stays where it is. `learned`: it has shown what the size costs.
+  void profiled(int job, bool learned);
+  // The job's meters, at a speed, show ClusterJob::power. A job that lies on more nodes than it needs says nothing about
+  // others.
+  void metered(int job, int speed);
+  // Learns what a job that is or was profiled at these speeds has shown; `measure` is called if that is new.
+  void learn(int job, const std::vector<int>& speeds, const Measure& measure);
+  void set_powered(int node, bool on);
+
+  // Whether something has happened about which the policy has not decided yet.
+  [[nodiscard]] bool is_due() const { return due_; }
+  // Asks the policy and carries out what it decides. Throws Error where the policy decides what cannot be.
+  void decide();
+  [[nodiscard]] std::int64_t decisions() const { return decisions_; }
+  [[nodiscard]] bool decided_anything() const { return !decision_.assignments.empty(); }
+  [[nodiscard]] std::optional<Seconds> wake_at() const { return wake_at_; }
+
+  // Says why a job may not share a GPU with another, by what the policy declared and what fits into the memory; null if
+  // it may.
+  [[nodiscard]] const char* not_together(int job, int with, int gpus) const;
+
+ private:
+  void check_decision() const;
+  void apply();
+  void take_gpus(int job);
+  void give_gpus(const Assignment& assignment, std::set<int>& placed);
+  void join(const Assignment& assignment);
+  void free_gpus_of(int job);
+  void start(int job);
+  void compact(const std::set<int>& placed);
+  void mark_profiled(int job, bool marked);
+  [[nodiscard]] int size_of(int job) const;  // its place in ClusterJobKind::sizes
+
+  SchedulerHost* host_;
+  std::string policy_name_;
+  std::unique_ptr<Policy> policy_;
+  PolicyTraits traits_;
+  ClusterState state_;
+  Placement placement_;
+  std::optional<CostBelief> belief_;
+  std::optional<PowerBook> power_book_;
+  ClusterEvents happened_;
+  bool due_ = false;
+  Decision decision_;  // the last one
+  std::optional<Seconds> wake_at_;
+  std::int64_t decisions_ = 0;
+};
+
+}  // namespace flyball
