@@ -41,7 +41,7 @@ bool ClusterState::to_be_profiled(int job, int size) const {
 
 bool ClusterState::is_held(int job) const {
   const ClusterJob& one = jobs[at(job)];
-  return one.has_gpus() && one.to_profile;
+  return one.has_gpus() && (one.to_profile || one.in_transition);
 }
 
 double ClusterState::remaining_iterations(int job) const {

@@ -65,6 +65,7 @@ struct ClusterJob {
   int restarts = 0;
   std::uint64_t profiled = 0;  // bit i: the kind's size i was profiled by this job
   bool to_profile = false;     // whether it is being profiled, or will be once it has started
+  bool in_transition = false;  // whether it keeps its GPUs until what was decided of it has been done
 
   [[nodiscard]] bool active() const { return phase != JobPhase::kFuture && phase != JobPhase::kDone; }
   // Kinds have few sizes. From the 65th on, a size counts as profiled.
@@ -108,7 +109,7 @@ struct ClusterState {
   [[nodiscard]] Watts counted(int kind, std::size_t size, std::size_t speed) const;
   // Whether the job would be profiled if it now started at that size of its kind.
   [[nodiscard]] bool to_be_profiled(int job, int size) const;
-  // Whether the job keeps its GPUs because it is being profiled or is about to be.
+  // Whether the job keeps its GPUs: it is being profiled or is about to be, or is in transition.
   [[nodiscard]] bool is_held(int job) const;
   [[nodiscard]] double remaining_iterations(int job) const;   // now
   [[nodiscard]] Seconds attained_gpu_seconds(int job) const;  // now

@@ -51,21 +51,18 @@ IterationCost guessed_cost(const ClusterSpec& spec, int gpus, double clock_ratio
 
 int packed_nodes(const ClusterSpec& spec, int gpus) { return (gpus + spec.gpus_per_node - 1) / spec.gpus_per_node; }
 
-CostBelief::CostBelief(const ClusterSpec& spec, const std::vector<ClusterJobKind>& kinds,
-                       std::vector<CostSheet>& believed)
-    : spec_(&spec), kinds_(&kinds), network_of_(kinds.size()) {
-  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-    if (!kinds[kind].elastic) continue;  // a pipeline's costs are known
-    auto network = std::find_if(networks_.begin(), networks_.end(),
-                                [&](const Network& one) { return one.model == kinds[kind].model; });
-    if (network == networks_.end()) {
-      networks_.push_back({kinds[kind].model, {}, {}, 0, 0, {}});
-      network = std::prev(networks_.end());
-    }
-    network_of_[kind] = static_cast<std::size_t>(network - networks_.begin());
-    network->kinds.push_back(static_cast<int>(kind));
-    write_sheet(*network, static_cast<int>(kind), believed[kind]);
+void CostBelief::add_kind(int kind, CostSheet& sheet) {
+  network_of_.push_back(0);
+  const ClusterJobKind& added = (*kinds_)[at(kind)];
+  if (!added.elastic) return;
+  auto network = std::ranges::find(networks_, added.model, &Network::model);
+  if (network == networks_.end()) {
+    networks_.push_back({added.model, {}, {}, 0, 0, {}});
+    network = std::prev(networks_.end());
   }
+  network_of_.back() = static_cast<std::size_t>(network - networks_.begin());
+  network->kinds.push_back(kind);
+  write_sheet(*network, kind, sheet);
 }
 
 bool CostBelief::knows(const ProfiledSpeeds& what) const {

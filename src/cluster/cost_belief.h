@@ -39,8 +39,12 @@ struct ProfiledSpeeds {
 // Not thread-safe.
 class CostBelief {
  public:
-  // Fills `believed`, the sheets of all kinds, with guesses. `spec` and `kinds` must outlive this object.
-  CostBelief(const ClusterSpec& spec, const std::vector<ClusterJobKind>& kinds, std::vector<CostSheet>& believed);
+  // Of no kind yet. `spec` and `kinds` must outlive this object.
+  CostBelief(const ClusterSpec& spec, const std::vector<ClusterJobKind>& kinds) : spec_(&spec), kinds_(&kinds) {}
+
+  // Must be called once for each kind, in their order. Fills its sheet with what its network is believed to cost, or
+  // with guesses; a pipeline's costs are known and stay.
+  void add_kind(int kind, CostSheet& sheet);
 
   // Learns from a job that was profiled. `measured` holds costs by speed; those of the speeds listed in `what` are
   // read, and replace earlier ones of the same size and speed. Returns the kinds whose believed costs have changed,

@@ -9,15 +9,12 @@
 
 namespace flyball {
 
-PowerBook::PowerBook(ClusterState& state, double reserve)
-    : state_(&state), reserve_(reserve), metered_(state.kinds.size()) {
-  state.counted_power.resize(state.kinds.size());
-  state.unmetered.resize(state.kinds.size());
-  for (std::size_t kind = 0; kind < state.kinds.size(); ++kind) {
-    metered_[kind].resize(state.kinds[kind].sizes.size() * state.kinds[kind].speeds);
-    state.counted_power[kind].resize(metered_[kind].size());
-    recount(static_cast<int>(kind));
-  }
+void PowerBook::add_kind(int kind) {
+  const std::size_t costs = state_->kinds[at(kind)].sizes.size() * state_->kinds[at(kind)].speeds;
+  metered_.emplace_back(costs);
+  state_->counted_power.emplace_back(costs);
+  state_->unmetered.push_back(false);
+  recount(kind);
 }
 
 bool PowerBook::meter(int kind, int size, int speed, Watts power) {

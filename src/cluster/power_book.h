@@ -25,9 +25,12 @@ inline constexpr double kUnseenReserve = 0.3;
 // Not thread-safe.
 class PowerBook {
  public:
-  // Kinds of which nothing was metered count with the belief plus the share `reserve` of it. `state` must outlive this
-  // object, which writes counted_power and unmetered.
-  PowerBook(ClusterState& state, double reserve);
+  // Of no kind yet. Kinds of which nothing was metered count with the belief plus the share `reserve` of it. `state` must
+  // outlive this object, which writes counted_power and unmetered.
+  PowerBook(ClusterState& state, double reserve) : state_(&state), reserve_(reserve) {}
+
+  // Must be called once for each kind, in their order, when its costs are believed.
+  void add_kind(int kind);
 
   // Notes that jobs of the kind now draw this power at that size and speed. Returns false if the same was noted before.
   bool meter(int kind, int size, int speed, Watts power);

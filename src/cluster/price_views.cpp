@@ -49,17 +49,14 @@ void PriceViews::read(const ClusterState& cluster, const std::vector<int>& kinds
 
 void PriceViews::read_offers(const ClusterState& cluster, const std::vector<int>& kinds_changed,
                              const std::vector<int>& power_changed) {
-  if (offers_.empty()) {
-    offers_.resize(cluster.kinds.size());
-    versions_.resize(cluster.kinds.size());
-    first_gain_ = {0};
-    for (int kind = 0; kind < static_cast<int>(offers_.size()); ++kind) {
-      offers_[at(kind)] = offers_of(cluster, kind);
-      for (std::size_t rank = 0; rank < kRankCount; ++rank) {
-        first_gain_.push_back(first_gain_.back() + cluster.kinds[at(kind)].sizes.size());
-      }
+  for (int kind = static_cast<int>(offers_.size()); at(kind) < cluster.kinds.size(); ++kind) {
+    offers_.push_back(offers_of(cluster, kind));
+    versions_.push_back(0);
+    for (std::size_t rank = 0; rank < kRankCount; ++rank) {
+      first_gain_.push_back(first_gain_.back() + cluster.kinds[at(kind)].sizes.size());
     }
-    return;
+    pages_.clear();  // they are laid out by kinds
+    worths_.clear();
   }
   // What one kind was measured at decides which sizes the other kinds of its network are offered.
   for (const int changed : kinds_changed) {

@@ -52,8 +52,7 @@ class PriceViews {
     std::vector<Gain> gains;  // by view, then by level
   };
 
-  // Takes the energy price from the power limit, and reads the offers of the kinds that changed; the first call reads
-  // those of all kinds. Must be called before anything else.
+  // Takes the energy price from the power limit, and reads the offers of the kinds that changed or are new. Must be called before anything else.
   void read(const ClusterState& cluster, const std::vector<int>& kinds_changed, const std::vector<int>& power_changed);
 
   [[nodiscard]] const std::vector<SizeOffers>& offers(int kind) const {
@@ -83,9 +82,9 @@ class PriceViews {
 
   std::vector<std::vector<SizeOffers>> offers_;  // by kind
   std::vector<int> versions_;                    // of the kind's costs, to tell when they change
-  std::vector<std::size_t> first_gain_;  // by kind and rank: where a view's gains begin; at the end: how many there are
-  std::map<int, Page> pages_;            // by steps
-  std::vector<Worth> worths_;            // by GPU step, kind and rank
+  std::vector<std::size_t> first_gain_{0};       // by kind and rank: where a view's gains begin; at the end: how many
+  std::map<int, Page> pages_;                    // by steps
+  std::vector<Worth> worths_;                    // by GPU step, kind and rank
   double energy_price_ = 0.0;
 };
 

@@ -49,8 +49,10 @@ Scheduler::Scheduler(const ClusterSpec& spec, Watts limit, std::string policy, c
 
 void Scheduler::begin(const Knowledge& knowledge) {
   state_.profiling = knowledge.profiles;
-  if (knowledge.models) belief_.emplace(state_.spec, state_.kinds, state_.believed);
-  for (int kind = 0; knowledge.measured_beforehand && at(kind) < state_.kinds.size(); ++kind) {
+  if (knowledge.models) belief_.emplace(state_.spec, state_.kinds);
+  const int kinds = static_cast<int>(state_.kinds.size());
+  for (int kind = 0; kind < kinds; ++kind) believe_in(kind);
+  for (int kind = 0; knowledge.measured_beforehand && kind < kinds; ++kind) {
     const ClusterJobKind& one = state_.kinds[at(kind)];
     if (!one.elastic) continue;
     for (int size = 0; at(size) < one.sizes.size(); ++size) {
@@ -59,9 +61,30 @@ void Scheduler::begin(const Knowledge& knowledge) {
       (void)belief_->learn(what, knowledge.measured_beforehand(what.at), state_.believed);
     }
   }
-  if (state_.profiling && traits_.profiles_kinds) state_.profiled_sizes.resize(state_.kinds.size());
-  if (state_.profiling) state_.measured_sizes.resize(state_.kinds.size());
   power_book_.emplace(state_, belief_ ? kUnseenReserve : 0.0);
+  for (int kind = 0; kind < kinds; ++kind) power_book_->add_kind(kind);
+}
+
+int Scheduler::add_kind(ClusterJobKind kind, CostSheet costs) {
+  const int index = static_cast<int>(state_.kinds.size());
+  state_.kinds.push_back(std::move(kind));
+  state_.believed.push_back(std::move(costs));
+  if (!power_book_) return index;
+  believe_in(index);
+  power_book_->add_kind(index);
+  happened_.kinds_changed.push_back(index);
+  return index;
+}
+
+int Scheduler::add_job(const ClusterJob& job) {
+  state_.jobs.push_back(job);
+  return static_cast<int>(state_.jobs.size()) - 1;
+}
+
+void Scheduler::believe_in(int kind) {
+  if (belief_) belief_->add_kind(kind, state_.believed[at(kind)]);
+  if (state_.profiling && traits_.profiles_kinds) state_.profiled_sizes.push_back(0);
+  if (state_.profiling) state_.measured_sizes.push_back(0);
 }
 
 int Scheduler::size_of(int job) const {
@@ -184,6 +207,7 @@ void Scheduler::check_decision() const {
     }
     if (one.gpus != 0 && (one.speed < 0 || at(one.speed) >= kind.speeds)) refuse(one, "has no such speed");
     if (job.phase == JobPhase::kProfiling && one.gpus != job.gpus) refuse(one, "is being profiled");
+    if (job.in_transition && one.gpus != job.gpus) refuse(one, "is in transition");
     if (one.partner >= 0) {
       if (const char* const why = not_together(one.job, one.partner, one.gpus)) refuse(one, why);
     }

@@ -59,7 +59,11 @@ class Scheduler {
   Scheduler(const ClusterSpec& spec, Watts limit, std::string policy, const PolicyOptions& options,
             SchedulerHost& host);
 
-  // Must be called once, when state() has the kinds, the jobs and, in `believed`, what is known of costs.
+  // Kinds and jobs may come at any time. `costs` are what is known of a kind's costs. Both return the index.
+  int add_kind(ClusterJobKind kind, CostSheet costs);
+  int add_job(const ClusterJob& job);
+
+  // Must be called once, before anything happens, with the kinds and jobs that are known at first.
   struct Knowledge {
     bool profiles = false;        // jobs are profiled at sizes that are new to them
     bool models = false;          // costs are those of models, which replace `believed`
@@ -111,6 +115,7 @@ class Scheduler {
   void free_gpus_of(int job);
   void start(int job);
   void compact(const std::set<int>& placed);
+  void believe_in(int kind);
   void mark_profiled(int job, bool marked);
   [[nodiscard]] int size_of(int job) const;  // its place in ClusterJobKind::sizes
 

@@ -135,14 +135,14 @@ class WaitingJobs {
   // groups per kind, and `group_of(job)` must be below their number in all.
   template <class GroupOf>
   void read(const ClusterState& cluster, const ClusterEvents& events, GroupOf group_of, std::size_t groups = 1) {
-    if (!where_.empty() || queue.groups() > 0) {
-      where_.resize(cluster.jobs.size());
+    const bool is_first = where_.empty() && queue.groups() == 0;
+    queue.resize(groups * cluster.kinds.size());
+    where_.resize(cluster.jobs.size());
+    if (!is_first) {
       for (const int job : events.finished) leave(job);
       enter(cluster, std::exchange(stopped_, {}), group_of);
       return enter(cluster, events.arrived, group_of);
     }
-    queue.resize(groups * cluster.kinds.size());
-    where_.resize(cluster.jobs.size());
     std::vector<int> all;
     std::copy_if(cluster.active.begin(), cluster.active.end(), std::back_inserter(all),
                  [&](int job) { return !cluster.jobs[static_cast<std::size_t>(job)].has_gpus(); });

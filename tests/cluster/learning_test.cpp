@@ -140,7 +140,8 @@ TEST(CostBelief, WhatIsMeasuredAgainReplacesWhatWasMeasured) {
   kind.speeds = 3;
   const std::vector<ClusterJobKind> kinds = {kind};
   std::vector<CostSheet> believed = {CostSheet(3, 3)};
-  CostBelief belief(spec, kinds, believed);
+  CostBelief belief(spec, kinds);
+  belief.add_kind(0, believed[0]);
   const ProfiledSpeeds what{{0, 1, 1}, {0, 1, 2}};
   const auto mean_time = [&] {
     double sum = 0.0;

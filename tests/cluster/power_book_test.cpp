@@ -23,6 +23,12 @@ ClusterState believed_state(bool elastic) {
   return state;
 }
 
+PowerBook book_of(ClusterState& state, double reserve) {
+  PowerBook book(state, reserve);
+  book.add_kind(0);
+  return book;
+}
+
 std::vector<double> counted(const ClusterState& state) {
   std::vector<double> watts;
   for (std::size_t speed = 0; speed < 4; ++speed) watts.push_back(state.counted(0, 0, speed).value());
@@ -31,13 +37,13 @@ std::vector<double> counted(const ClusterState& state) {
 
 TEST(PowerBook, CountsBeliefsAndAReserveUntilSomethingIsMetered) {
   ClusterState state = believed_state(true);
-  const PowerBook book(state, 0.25);
+  const PowerBook book = book_of(state, 0.25);
   EXPECT_EQ(counted(state), (std::vector<double>{125.0, 250.0, 375.0, 500.0}));
 }
 
 TEST(PowerBook, APipelinesFrontierIsKnown) {
   ClusterState state = believed_state(false);
-  const PowerBook book(state, 0.25);
+  const PowerBook book = book_of(state, 0.25);
   EXPECT_EQ(counted(state), (std::vector<double>{100.0, 200.0, 300.0, 400.0}));
 }
 
@@ -45,7 +51,7 @@ TEST(PowerBook, APipelinesFrontierIsKnown) {
 // lower.
 TEST(PowerBook, WhatWasMeteredCountsAndScalesWhatIsNearIt) {
   ClusterState state = believed_state(true);
-  PowerBook book(state, 0.25);
+  PowerBook book = book_of(state, 0.25);
   EXPECT_TRUE(book.meter(0, 0, 1, Watts(300.0)));
   EXPECT_FALSE(book.meter(0, 0, 1, Watts(300.0)));
   EXPECT_TRUE(book.meter(0, 0, 3, Watts(200.0)));
@@ -56,7 +62,7 @@ TEST(PowerBook, WhatWasMeteredCountsAndScalesWhatIsNearIt) {
 // Beliefs that change leave what was metered as it is.
 TEST(PowerBook, MeteredPowerOutlastsBeliefs) {
   ClusterState state = believed_state(true);
-  PowerBook book(state, 0.0);
+  PowerBook book = book_of(state, 0.0);
   EXPECT_TRUE(book.meter(0, 0, 0, Watts(110.0)));
   state.believed[0].at(0, 0).energy = Joules(50.0);
   book.recount(0);
@@ -67,7 +73,7 @@ TEST(PowerBook, MeteredPowerOutlastsBeliefs) {
 // The last reading counts, not the first: 360 W in place of 300.
 TEST(PowerBook, ANewReadingReplacesTheOldOne) {
   ClusterState state = believed_state(true);
-  PowerBook book(state, 0.25);
+  PowerBook book = book_of(state, 0.25);
   EXPECT_TRUE(book.meter(0, 0, 1, Watts(300.0)));
   EXPECT_TRUE(book.meter(0, 0, 1, Watts(360.0)));
   book.recount(0);
@@ -88,7 +94,7 @@ TEST(PowerBook, NoReserveOutlastsTheFirstReading) {
   const double believed[] = {100.0, 150.0, 800.0};
   for (std::size_t size = 0; size < 3; ++size) sheet.at(size, 0) = {Seconds(1.0), Joules(believed[size])};
   state.believed.push_back(sheet);
-  PowerBook book(state, 0.25);
+  PowerBook book = book_of(state, 0.25);
   EXPECT_DOUBLE_EQ(state.counted(0, 2, 0).value(), 1000.0);
   EXPECT_TRUE(book.meter(0, 1, 0, Watts(180.0)));
   book.recount(0);

@@ -97,13 +97,13 @@ class PowerFlow : public Policy {
   // Groups of jobs that wait: by kind.
   static std::size_t group_of(const ClusterJob& job) { return at(job.kind); }
 
-  // Lists the steps of the kinds whose costs have changed anew; at first, of all kinds.
+  // Lists the steps of the kinds that are new or whose costs have changed; at first, of all kinds.
   void rank_steps(const ClusterState& cluster, std::vector<int> changed) {
     if (levels_.empty()) {
       changed.resize(cluster.kinds.size());
       std::iota(changed.begin(), changed.end(), 0);
-      levels_.resize(cluster.kinds.size());
     }
+    levels_.resize(cluster.kinds.size());
     const auto is_old = [&](const Step& step) { return std::ranges::binary_search(changed, step.kind); };
     std::erase_if(doublings_, is_old);
     std::erase_if(raises_, is_old);

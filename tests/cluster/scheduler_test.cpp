@@ -1,0 +1,204 @@
+// The scheduler without the simulator: driven by a host that does what it is told at once.
+#include "cluster/scheduler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/index.h"
+#include "cluster/small_cluster.h"
+
+namespace flyball {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A network of which each doubling of GPUs is 1.8 times as fast, and the low clock takes 1.5 times as long for half the
+// power.
+IterationCost cost_of(int network, int gpus, bool fast) {
+  const Seconds time((1.0 + network) * std::pow(1.8, -std::log2(gpus)) * (fast ? 1.0 : 1.5));
+  return {time, Watts((fast ? 200.0 : 100.0) * gpus) * time};
+}
+
+ClusterJobKind kind_of(int network) {
+  ClusterJobKind kind;
+  kind.model = "network " + std::to_string(network);
+  kind.batch_size = 64.0;
+  kind.sizes = {1, 2, 4};
+  kind.clocks = {Megahertz(1000.0), Megahertz(2000.0)};
+  kind.speeds = 2;
+  kind.memory_gib = {0.0, 0.0, 0.0};
+  return kind;
+}
+
+CostSheet sheet_of(int network) {
+  CostSheet sheet(3, 2);
+  for (std::size_t size = 0; size < 3; ++size) {
+    for (std::size_t speed = 0; speed < 2; ++speed) sheet.at(size, speed) = cost_of(network, 1 << size, speed == 1);
+  }
+  return sheet;
+}
+
+// Jobs start when they are told to, profiling ends when end_profiling() is called, and no iteration is ever done.
+class PromptHost : public SchedulerHost {
+ public:
+  PromptHost(const std::string& policy, bool learns, int kinds_known)
+      : scheduler(small_setup().spec, Watts(700.0), policy, {}, *this) {
+    for (int kind = 0; kind < kinds_known; ++kind) scheduler.add_kind(kind_of(kind), sheet_of(kind));
+    Scheduler::Knowledge knowledge;
+    knowledge.profiles = knowledge.models = learns;
+    scheduler.begin(knowledge);
+  }
+
+  void settle(int job) override { scheduler.state().jobs[at(job)].since = scheduler.state().now; }
+  void stopped(int job) override { said.push_back("stop " + std::to_string(job)); }
+  void moves(int /*job*/) override {}
+  void started(int job, bool /*resumes*/) override {
+    ClusterJob& one = scheduler.state().jobs[at(job)];
+    said.push_back("start " + std::to_string(job) + " on " + std::to_string(one.gpus));
+    one.first_start = scheduler.state().now;
+    one.phase = one.to_profile ? JobPhase::kProfiling : JobPhase::kRunning;
+    one.power = cost_of(one.kind, one.gpus, one.speed == 1).power();
+    scheduler.metered(job, one.speed);
+  }
+  void changed_speed(int job) override { said.push_back("speed of " + std::to_string(job)); }
+  void changed_partner(int /*job*/) override {}
+  void emptied(int /*node*/) override {}
+
+  int submit(int kind, int gpus = 1) {
+    if (at(kind) >= scheduler.state().kinds.size()) {
+      EXPECT_EQ(scheduler.add_kind(kind_of(kind), sheet_of(kind)), kind);
+    }
+    ClusterJob job;
+    job.kind = kind;
+    job.requested_gpus = gpus;
+    job.submit = job.since = scheduler.state().now;
+    job.iterations = 1e6;
+    const int id = scheduler.add_job(job);
+    scheduler.arrived(id);
+    return id;
+  }
+  void end_profiling() {
+    const std::vector<int> holding = scheduler.state().holding;
+    for (const int job : holding) {
+      ClusterJob& one = scheduler.state().jobs[at(job)];
+      if (one.phase != JobPhase::kProfiling) continue;
+      scheduler.learn(job, {0, 1}, [](const ProfiledSize& what) {
+        return std::vector{cost_of(what.kind, 1 << what.size, false), cost_of(what.kind, 1 << what.size, true)};
+      });
+      scheduler.profiled(job, true);
+      one.phase = JobPhase::kRunning;
+    }
+  }
+  void decide(double now) {
+    scheduler.state().now = Seconds(now);
+    while (scheduler.is_due()) scheduler.decide();
+  }
+  [[nodiscard]] std::vector<std::pair<int, int>> sizes_and_speeds() const {
+    std::vector<std::pair<int, int>> all;
+    for (const ClusterJob& job : scheduler.state().jobs) all.emplace_back(job.gpus, job.speed);
+    return all;
+  }
+
+  Scheduler scheduler;
+  std::vector<std::string> said;
+};
+
+// Two nodes of two GPUs and 700 W: a job alone gets all four GPUs at 400 W or 800 W, a second one two of them.
+TEST(Scheduler, TellsItsHostWhatToDo) {
+  PromptHost host("powerflow", false, 0);
+  const int first = host.submit(0);
+  host.decide(1.0);
+  EXPECT_THAT(host.said, ElementsAre("start 0 on 4"));
+  EXPECT_EQ(host.scheduler.state().jobs[at(first)].speed, 0);  // 800 W would be too much
+  host.said.clear();
+  host.submit(1);
+  host.decide(2.0);
+  EXPECT_THAT(host.said, ElementsAre("stop 0", "start 0 on 2", "start 1 on 2"));
+  host.said.clear();
+  host.scheduler.finished(first);
+  host.decide(3.0);
+  EXPECT_THAT(host.said, ElementsAre("stop 1", "start 1 on 4"));
+}
+
+TEST(Scheduler, LeavesJobsInTransitionAlone) {
+  for (const char* policy : {"powerflow", "joule-price"}) {
+    PromptHost host(policy, false, 0);
+    const int first = host.submit(0);
+    host.decide(1.0);
+    const int gpus = host.scheduler.state().jobs[at(first)].gpus;
+    EXPECT_GT(gpus, 2) << policy;
+    host.scheduler.state().jobs[at(first)].in_transition = true;
+    host.submit(1);
+    host.decide(2.0);
+    EXPECT_EQ(host.scheduler.state().jobs[at(first)].gpus, gpus) << policy;
+    host.scheduler.state().jobs[at(first)].in_transition = false;
+    host.submit(2);
+    host.decide(3.0);
+    EXPECT_LT(host.scheduler.state().jobs[at(first)].gpus, gpus) << policy;
+  }
+}
+
+// A policy that takes no notice of transitions is refused. Under Tiresias a job that has had 7,200 GPU-seconds gives way
+// to one that has had none.
+TEST(Scheduler, RefusesToTouchAJobInTransition) {
+  PromptHost host("tiresias", false, 0);
+  const int first = host.submit(0, 4);
+  host.decide(0.0);
+  ASSERT_EQ(host.scheduler.state().jobs[at(first)].gpus, 4);
+  host.scheduler.state().jobs[at(first)].in_transition = true;
+  host.submit(1, 4);
+  try {
+    host.decide(1800.0);
+    FAIL() << "the job has " << host.scheduler.state().jobs[at(first)].gpus << " GPUs";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("is in transition"));
+  }
+}
+
+// Whether the kinds of jobs are known from the beginning or come with their first job: the same is decided.
+TEST(Scheduler, HearsOfKindsAsTheyCome) {
+  constexpr int kKinds = 6;
+  for (const bool learns : {false, true}) {
+    for (const char* policy : {"powerflow", "joule-price"}) {
+      std::mt19937 random(11);
+      PromptHost known(policy, learns, kKinds);
+      PromptHost told(policy, learns, 0);
+      int kinds = 0;
+      for (int event = 1; event <= 300; ++event) {
+        const auto& running = known.scheduler.state().holding;
+        const int what = static_cast<int>(random() % 8);
+        if (what < 3 || running.empty()) {
+          const int kind =
+              kinds < kKinds && random() % 4 == 0 ? kinds++ : static_cast<int>(random() % std::max(1, kinds));
+          kinds = std::max(kinds, kind + 1);
+          EXPECT_EQ(known.submit(kind), told.submit(kind));
+        } else if (what < 6) {
+          const int job = running[random() % running.size()];
+          known.scheduler.finished(job);
+          told.scheduler.finished(job);
+        } else {
+          known.end_profiling();
+          told.end_profiling();
+        }
+        known.decide(10.0 * event);
+        told.decide(10.0 * event);
+        ASSERT_EQ(known.said, told.said) << policy << " at event " << event;
+        ASSERT_EQ(known.sizes_and_speeds(), told.sizes_and_speeds()) << policy << " at event " << event;
+      }
+      EXPECT_EQ(kinds, kKinds);
+      EXPECT_GT(told.said.size(), 100u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flyball
