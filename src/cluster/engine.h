@@ -1,4 +1,5 @@
-// The inside of the simulator: events, power, and what becomes of decisions. Only the files of the simulator include it.
+// The inside of the simulator: events, power, and what becomes of decisions. Only the files of the simulator include
+// it.
 #pragma once
 
 #include <cstdint>

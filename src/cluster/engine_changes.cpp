@@ -1,5 +1,5 @@
-// What becomes of the scheduler's decisions in the simulated cluster: jobs stop, restart and move, nodes wake and are shut
-// down, and all of it takes its time and energy.
+// What becomes of the scheduler's decisions in the simulated cluster: jobs stop, restart and move, nodes wake and are
+// shut down, and all of it takes its time and energy.
 #include <algorithm>
 
 #include "base/index.h"

@@ -25,8 +25,8 @@ inline constexpr double kUnseenReserve = 0.3;
 // Not thread-safe.
 class PowerBook {
  public:
-  // Of no kind yet. Kinds of which nothing was metered count with the belief plus the share `reserve` of it. `state` must
-  // outlive this object, which writes counted_power and unmetered.
+  // Of no kind yet. Kinds of which nothing was metered count with the belief plus the share `reserve` of it. `state`
+  // must outlive this object, which writes counted_power and unmetered.
   PowerBook(ClusterState& state, double reserve) : state_(&state), reserve_(reserve) {}
 
   // Must be called once for each kind, in their order, when its costs are believed.

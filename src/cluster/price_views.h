@@ -52,7 +52,8 @@ class PriceViews {
     std::vector<Gain> gains;  // by view, then by level
   };
 
-  // Takes the energy price from the power limit, and reads the offers of the kinds that changed or are new. Must be called before anything else.
+  // Takes the energy price from the power limit, and reads the offers of the kinds that changed or are new. Must be
+  // called before anything else.
   void read(const ClusterState& cluster, const std::vector<int>& kinds_changed, const std::vector<int>& power_changed);
 
   [[nodiscard]] const std::vector<SizeOffers>& offers(int kind) const {

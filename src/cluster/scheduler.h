@@ -2,12 +2,13 @@
 // jobs get. Whoever runs the jobs tells it what has happened, asks it to decide, and carries out what follows: the
 // simulator does, and a controller of a real cluster can.
 //
-// The two share ClusterState. The scheduler writes what it decides: GPUs, speed, partner, nodes, and a job's phase until
-// it is kStarting. The host writes what then happens: the later phases, and what jobs have done and drawn.
+// The two share ClusterState. The scheduler writes what it decides: GPUs, speed, partner, nodes, and a job's phase
+// until it is kStarting. The host writes what then happens: the later phases, and what jobs have done and drawn.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,8 +21,8 @@
 
 namespace flyball {
 
-// What a scheduler asks of whoever runs the jobs. It calls these functions from decide() and finished(), in the order in
-// which things are to be done.
+// What a scheduler asks of whoever runs the jobs. It calls these functions from decide() and finished(), in the order
+// in which things are to be done.
 class SchedulerHost {
  public:
   virtual ~SchedulerHost() = default;
@@ -84,11 +85,10 @@ class Scheduler {
   void finished(int job);  // frees its GPUs
   void limit_changed(Watts limit);
   void woken();  // the time of wake_at() has come
-  void too_much_power() { due_ = true; }
   // The profiling of the job has ended; it stays where it is. `learned`: it has shown what the size costs.
   void profiled(int job, bool learned);
-  // The job's meters, at a speed, show ClusterJob::power. A job that lies on more nodes than it needs says nothing about
-  // others.
+  // The job's meters, at a speed, show ClusterJob::power. A job that lies on more nodes than it needs says nothing
+  // about others.
   void metered(int job, int speed);
   // Learns what a job that is or was profiled at these speeds has shown; `measure` is called if that is new.
   void learn(int job, const std::vector<int>& speeds, const Measure& measure);

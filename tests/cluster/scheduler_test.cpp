@@ -147,8 +147,8 @@ TEST(Scheduler, LeavesJobsInTransitionAlone) {
   }
 }
 
-// A policy that takes no notice of transitions is refused. Under Tiresias a job that has had 7,200 GPU-seconds gives way
-// to one that has had none.
+// A policy that takes no notice of transitions is refused. Under Tiresias a job that has had 7,200 GPU-seconds gives
+// way to one that has had none.
 TEST(Scheduler, RefusesToTouchAJobInTransition) {
   PromptHost host("tiresias", false, 0);
   const int first = host.submit(0, 4);
@@ -178,7 +178,7 @@ TEST(Scheduler, HearsOfKindsAsTheyCome) {
         const int what = static_cast<int>(random() % 8);
         if (what < 3 || running.empty()) {
           const int kind =
-              kinds < kKinds && random() % 4 == 0 ? kinds++ : static_cast<int>(random() % std::max(1, kinds));
+              kinds < kKinds && random() % 4 == 0 ? kinds++ : static_cast<int>(random() % at(std::max(1, kinds)));
           kinds = std::max(kinds, kind + 1);
           EXPECT_EQ(known.submit(kind), told.submit(kind));
         } else if (what < 6) {
