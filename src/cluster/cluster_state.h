@@ -88,7 +88,8 @@ struct ClusterState {
   Seconds now;
   Watts power_limit;  // eta * G * P_max, the bound on the sum of the jobs' power (PowerFlow eq. 19)
   int free_gpus = 0;
-  int nodes_on = 0;        // including those that wake
+  int nodes_away = 0;      // out of use: down, drained, or held by others
+  int nodes_on = 0;        // of those in use; including those that wake
   bool profiling = false;  // whether costs are learned by profiling; see to_be_profiled()
   // By kind: bit i says that size i has been or is being profiled, so that no other job of the kind is profiled at it.
   // Empty where every job is profiled.
@@ -100,8 +101,10 @@ struct ClusterState {
   // The most that the jobs' power may add up to: the limit and a billionth more, so that rounding never decides whether
   // a sum is within the limit.
   [[nodiscard]] Watts spendable_power() const { return power_limit * (1.0 + 1e-9); }
+  [[nodiscard]] int nodes() const { return spec.nodes - nodes_away; }  // in use
+  [[nodiscard]] int gpus() const { return nodes() * spec.gpus_per_node; }
   // The free GPUs for which no node has to be woken.
-  [[nodiscard]] int free_gpus_on() const { return free_gpus - (spec.nodes - nodes_on) * spec.gpus_per_node; }
+  [[nodiscard]] int free_gpus_on() const { return free_gpus - (nodes() - nodes_on) * spec.gpus_per_node; }
   [[nodiscard]] const ClusterJobKind& kind_of(int job) const;
   // What an iteration of the job is believed to take on this number of GPUs, a size of its kind, at this speed.
   [[nodiscard]] const IterationCost& believed_cost(int job, int gpus, int speed) const;

@@ -25,6 +25,7 @@ Placement::Placement(PlacementRule rule, int nodes, int gpus_per_node)
   }
   used_.resize(at(nodes));
   powered_.resize(at(nodes), true);
+  away_.resize(at(nodes));
   jobs_on_.resize(at(nodes));
   free_blocks_.resize(level_of(gpus_per_node));
   nodes_by_free_.resize(at(gpus_per_node) + 1);
@@ -53,9 +54,23 @@ int Placement::nodes_of(int job) const {
 void Placement::set_powered(int node, bool on) {
   if (powered_[at(node)] == on) return;
   powered_[at(node)] = on;
-  if (used_[at(node)] != 0) return;
+  if (used_[at(node)] != 0 || away_[at(node)]) return;
   (on ? whole_off_ : whole_on_).erase(node);
   (on ? whole_on_ : whole_off_).insert(node);
+}
+
+void Placement::set_away(int node, bool away) {
+  assert(used_[at(node)] == 0);
+  if (away_[at(node)] == away) return;
+  away_[at(node)] = away;
+  std::set<int>& whole = powered_[at(node)] ? whole_on_ : whole_off_;
+  if (away) {
+    whole.erase(node);
+    free_gpus_ -= gpus_per_node_;
+  } else {
+    whole.insert(node);
+    free_gpus_ += gpus_per_node_;
+  }
 }
 
 bool Placement::place(int job, int gpus) {

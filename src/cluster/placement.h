@@ -73,6 +73,9 @@ class Placement {
   // Sets whether a node is on. Free nodes that are on are taken first.
   void set_powered(int node, bool on);
 
+  // Takes a node without jobs out of use, or puts it back.
+  void set_away(int node, bool away);
+
  private:
   using BlockSet = std::set<std::pair<int, int>>;  // node, first GPU
 
@@ -91,7 +94,8 @@ class Placement {
   int free_gpus_;
   std::vector<std::uint64_t> used_;  // by node, one bit per GPU
   std::vector<bool> powered_;
-  std::set<int> whole_on_;  // nodes without jobs, by whether they are on
+  std::vector<bool> away_;
+  std::set<int> whole_on_;  // nodes in use without jobs, by whether they are on
   std::set<int> whole_off_;
   std::vector<BlockSet> free_blocks_;          // kPacked: by level (2^level GPUs), below a whole node
   std::vector<std::set<int>> nodes_by_free_;   // kAnywhere: partly used nodes, by free GPUs

@@ -58,7 +58,7 @@ class Dealing {
  public:
   // Keeps references to all three, which must outlive this object.
   Dealing(const ClusterState& cluster, const SpeedRule& speed, Decision& decision)
-      : cluster_(&cluster), speed_(&speed), decision_(&decision), left_(cluster.spec.gpus()) {}
+      : cluster_(&cluster), speed_(&speed), decision_(&decision), left_(cluster.gpus()) {}
 
   // Offers GPUs to the job, adds what that changes to the decision, and returns whether the job gets them.
   bool offer(int job);

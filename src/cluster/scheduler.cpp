@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -103,16 +104,28 @@ void Scheduler::arrived(int job) {
 }
 
 void Scheduler::finished(int job) {
+  state_.jobs[at(job)].done = state_.jobs[at(job)].iterations;
+  cancelled(job);
+}
+
+void Scheduler::cancelled(int job) {
   ClusterJob& one = state_.jobs[at(job)];
   if (one.to_profile) mark_profiled(job, false);  // cut short, so that the next job of its kind is profiled
   one.to_profile = false;
+  one.in_transition = false;
   one.phase = JobPhase::kDone;
-  one.done = one.iterations;
   one.finish = state_.now;
-  free_gpus_of(job);
+  if (one.has_gpus()) free_gpus_of(job);
   state_.active.erase(std::lower_bound(state_.active.begin(), state_.active.end(), job));
   ++state_.done;
   happened_.finished.push_back(job);
+  due_ = true;
+}
+
+void Scheduler::preempted(int job) {
+  state_.jobs[at(job)].in_transition = false;
+  take_gpus(job);
+  insert_sorted(happened_.arrived, job);
   due_ = true;
 }
 
@@ -169,8 +182,30 @@ void Scheduler::metered(int job, int speed) {
 }
 
 void Scheduler::set_powered(int node, bool on) {
-  state_.nodes_on += on ? 1 : -1;
+  if (on == off_.contains(node)) {
+    if (!away_.contains(node)) state_.nodes_on += on ? 1 : -1;
+    on ? (void)off_.erase(node) : (void)off_.insert(node);
+  }
   placement_.set_powered(node, on);
+}
+
+void Scheduler::set_away(int node, bool away) {
+  if (away == away_.contains(node)) return;
+  for (const int job : jobs_on(node)) preempted(job);
+  away ? (void)away_.insert(node) : (void)away_.erase(node);
+  state_.nodes_away += away ? 1 : -1;
+  if (!off_.contains(node)) state_.nodes_on -= away ? 1 : -1;
+  placement_.set_away(node, away);
+  state_.free_gpus = placement_.free_gpus();
+  due_ = true;
+}
+
+std::vector<int> Scheduler::jobs_on(int node) const {
+  std::vector<int> jobs;
+  std::ranges::copy_if(state_.holding, std::back_inserter(jobs), [&](int job) {
+    return std::ranges::any_of(placement_.blocks(job), [&](const GpuBlock& block) { return block.node == node; });
+  });
+  return jobs;
 }
 
 void Scheduler::decide() {

@@ -82,7 +82,9 @@ class Scheduler {
 
   // What has happened. All but metered() ask for a decision.
   void arrived(int job);
-  void finished(int job);  // frees its GPUs
+  void finished(int job);   // all its iterations are done
+  void cancelled(int job);  // or failed: it ends as far as it is
+  void preempted(int job);  // its GPUs are gone, and it waits for others
   void limit_changed(Watts limit);
   void woken();  // the time of wake_at() has come
   // The profiling of the job has ended; it stays where it is. `learned`: it has shown what the size costs.
@@ -93,6 +95,8 @@ class Scheduler {
   // Learns what a job that is or was profiled at these speeds has shown; `measure` is called if that is new.
   void learn(int job, const std::vector<int>& speeds, const Measure& measure);
   void set_powered(int node, bool on);
+  // The node is out of use (down, drained, held by others), or is back. Jobs that lie on it are stopped and wait.
+  void set_away(int node, bool away);
 
   // Whether something has happened about which the policy has not decided yet.
   [[nodiscard]] bool is_due() const { return due_; }
@@ -116,6 +120,7 @@ class Scheduler {
   void start(int job);
   void compact(const std::set<int>& placed);
   void believe_in(int kind);
+  [[nodiscard]] std::vector<int> jobs_on(int node) const;
   void mark_profiled(int job, bool marked);
   [[nodiscard]] int size_of(int job) const;  // its place in ClusterJobKind::sizes
 
@@ -128,6 +133,8 @@ class Scheduler {
   std::optional<CostBelief> belief_;
   std::optional<PowerBook> power_book_;
   ClusterEvents happened_;
+  std::set<int> away_;  // nodes
+  std::set<int> off_;   // nodes
   bool due_ = false;
   Decision decision_;  // the last one
   std::optional<Seconds> wake_at_;

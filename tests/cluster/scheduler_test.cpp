@@ -129,6 +129,56 @@ TEST(Scheduler, TellsItsHostWhatToDo) {
   EXPECT_THAT(host.said, ElementsAre("stop 1", "start 1 on 4"));
 }
 
+// Jobs of a node that goes away start again elsewhere. The GPUs that are left, and those that come back, are dealt out.
+TEST(Scheduler, DealsWithNodesThatGoAndCome) {
+  for (const std::string& policy : policy_names()) {
+    PromptHost host(policy, false, 0);
+    host.submit(0, 2);
+    host.submit(1, 2);
+    host.decide(1.0);
+    const auto held = [&] {
+      int gpus = 0;
+      for (const ClusterJob& job : host.scheduler.state().jobs) gpus += job.gpus;
+      return gpus;
+    };
+    EXPECT_EQ(held(), 4) << policy;
+    host.scheduler.set_away(1, true);
+    host.scheduler.set_away(1, true);
+    EXPECT_EQ(host.scheduler.state().free_gpus, 2 - held()) << policy;
+    host.decide(2.0);
+    EXPECT_EQ(held(), 2) << policy;
+    for (int job = 0; job < 2; ++job) {
+      for (const GpuBlock& block : host.scheduler.placement().blocks(job)) EXPECT_EQ(block.node, 0) << policy;
+    }
+    host.scheduler.set_away(1, false);
+    host.decide(3.0);
+    EXPECT_EQ(held(), 4) << policy;
+    EXPECT_EQ(host.scheduler.state().free_gpus, 0) << policy;
+  }
+}
+
+// A job that is cancelled leaves its GPUs, or the line; one that loses its GPUs gets some again.
+TEST(Scheduler, DealsWithJobsThatAreCancelledOrPreempted) {
+  for (const char* policy : {"powerflow", "joule-price"}) {
+    PromptHost host(policy, false, 0);
+    for (int job = 0; job < 3; ++job) host.submit(job, 4);
+    host.decide(1.0);
+    const auto gpus = [&](int job) { return host.scheduler.state().jobs[at(job)].gpus; };
+    const int running = host.scheduler.state().holding.front();
+    host.scheduler.preempted(running);
+    EXPECT_EQ(gpus(running), 0) << policy;
+    host.decide(2.0);
+    EXPECT_EQ(host.scheduler.state().free_gpus, 0) << policy;
+    host.scheduler.cancelled(2);
+    host.decide(3.0);
+    host.scheduler.cancelled(0);
+    host.decide(4.0);
+    EXPECT_EQ(gpus(0) + gpus(2), 0) << policy;
+    EXPECT_EQ(gpus(1), 4) << policy;
+    EXPECT_THAT(host.scheduler.state().active, ElementsAre(1)) << policy;
+  }
+}
+
 TEST(Scheduler, LeavesJobsInTransitionAlone) {
   for (const char* policy : {"powerflow", "joule-price"}) {
     PromptHost host(policy, false, 0);

@@ -113,7 +113,7 @@ class Afs : public Policy {
       if (rates[kind] == 0.0) rates[kind] = rate_of_kind(cluster, kind);
       return iterations / rates[kind];
     });
-    int free = cluster.spec.gpus();
+    int free = cluster.gpus();
     shares_.clear();
     std::size_t next = 0;  // of the jobs that run
     while (next < running_.size() || !walk.done()) {

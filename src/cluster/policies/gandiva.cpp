@@ -216,7 +216,7 @@ class Gandiva : public Policy {
       watched_[place.job] = {one.iterations_per_second, one.gpu_utilisation};
       fresh_.insert(place.job);
     }
-    const int gpus = cluster.spec.gpus();
+    const int gpus = cluster.gpus();
     if (!slice_over && wanted >= gpus) return;
     std::vector<int> to_part;
     const auto judge = [&](int first, int second) {

@@ -108,7 +108,7 @@ class JoulePrice : public Policy {
     const std::size_t count = events.arrived.size() + events.finished.size() + events.profiled.size();
     const bool anew = count == 0 || events.budget || !events.kinds_changed.empty() || !events.power_changed.empty();
     events_ += static_cast<int>(count);
-    if (!anew && events_ * kPatience <= cluster.spec.gpus() && fill_in(cluster, events, decision)) return;
+    if (!anew && events_ * kPatience <= cluster.gpus() && fill_in(cluster, events, decision)) return;
     decision.clear();
     events_ = 0;
     gather(cluster);
@@ -178,7 +178,7 @@ class JoulePrice : public Policy {
 
   // Lists the jobs that have GPUs and may be changed, least cost first.
   void gather(const ClusterState& cluster) {
-    gpus_ = cluster.spec.gpus();
+    gpus_ = cluster.gpus();
     watts_ = cluster.spendable_power().value();
     nobody_held_ = true;
     running_.clear();

@@ -156,7 +156,7 @@ class PowerFlow : public Policy {
   // Gives GPUs (algorithm 1, lines 2-20) and returns whether any job has some. `more` are watts beyond the limit, for
   // the reserve of a job of whose kind nothing was metered.
   bool plan_sizes(const ClusterState& cluster, double more) {
-    int gpus = cluster.spec.gpus();
+    int gpus = cluster.gpus();
     watts_left_ = cluster.spendable_power().value() + more;
     jobs_.clear();
     for (std::vector<LevelPlan>& levels : levels_) {
@@ -189,7 +189,7 @@ class PowerFlow : public Policy {
     }
     change_sizes(cluster);
     watts_left_ -= more;
-    return gpus < cluster.spec.gpus();
+    return gpus < cluster.gpus();
   }
 
   // Chooses which jobs have GPUs at all. The jobs that have some and those that wait are merged by the energy that they
