@@ -55,8 +55,9 @@ struct PlanRequest {
   // The cost curve that guides Perseus: hull, the lower convex hull of the measurements, or exponential, the curve that
   // the paper fits (section 4.1).
   std::string cost_model = "hull";
-  // The spacing of the frontier's points, which must be no longer than the shortest computation.
-  double unit_time_s = 1e-3;
+  // The spacing of the frontier's points, which must be no longer than the shortest computation. 0 states none: a
+  // millisecond, less where computations are shorter, and more where that changes energy by less than 0.005 %.
+  double unit_time_s = 0.0;
   // Iteration times that will be asked for, above all a straggler's: planners work harder on the plans for these times.
   // None may be NaN.
   std::vector<double> wanted_times_s;

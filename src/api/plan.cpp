@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -31,6 +32,11 @@ Nanoseconds nanoseconds_of(const char* name, double seconds) {
 double noise_of(const PlanRequest& request) {
   if (request.noise >= 0.0 && request.noise < 1.0) return request.noise;
   throw UsageError(fmt::format("noise is {}, it must be a share from 0 to below 1", request.noise));
+}
+
+std::optional<Nanoseconds> unit_time_of(const PlanRequest& request) {
+  const Nanoseconds unit = nanoseconds_of("unit_time_s", request.unit_time_s);
+  return request.unit_time_s == 0.0 ? std::nullopt : std::optional(unit);
 }
 
 PipelineSpec spec_of(const PlanRequest& request) {
@@ -64,9 +70,8 @@ struct PlannedFrontier::State {
         spec(spec_of(request)),
         planner(request.planner),
         dag(build_dag(spec, profile)),
-        problem(make_problem(dag, spec.blocking_powers(dag.stages(), profile),
-                             nanoseconds_of("unit_time_s", request.unit_time_s), cost_model_of(request),
-                             noise_of(request), spec.memory_limit)) {
+        problem(make_problem(dag, spec.blocking_powers(dag.stages(), profile), unit_time_of(request),
+                             cost_model_of(request), noise_of(request), spec.memory_limit)) {
     for (const double time : request.wanted_times_s) problem.focus.push_back(nanoseconds_of("wanted_times_s", time));
   }
 

@@ -20,8 +20,6 @@
 namespace flyball {
 namespace {
 
-constexpr Seconds kDefaultUnitTime{1e-3};
-
 PipelineSpec stated_pipeline(const PipelineOptions& options) {
   PipelineSpec spec;
   if (options.pipeline_file) spec = read_pipeline_file(*options.pipeline_file);
@@ -54,8 +52,9 @@ PipelineSpec stated_pipeline(const PipelineOptions& options) {
 PlanProblem stated_problem(const PipelineSpec& spec, const Profile& profile, const ComputationDag& dag,
                            const PipelineOptions& options) {
   const CostModel model = options.cost_model == "exponential" ? CostModel::kExponential : CostModel::kHull;
-  return make_problem(dag, spec.blocking_powers(dag.stages(), profile),
-                      to_nanoseconds(options.unit_time.value_or(kDefaultUnitTime)), model,
+  std::optional<Nanoseconds> unit_time;
+  if (options.unit_time) unit_time = to_nanoseconds(*options.unit_time);
+  return make_problem(dag, spec.blocking_powers(dag.stages(), profile), unit_time, model,
                       options.noise_pct.value_or(0.0) / 100.0, spec.memory_limit);
 }
 
@@ -127,8 +126,10 @@ void add_pipeline_options(const Command& command, PipelineOptions& options) {
   add_value(command, "--data-parallel", options.data_parallel, parse_count, "D",
             "number of pipelines that train together");
   add_value(command, "--tensor-parallel", options.tensor_parallel, parse_count, "P", "number of GPUs per stage");
-  add_value(command, "--unit-time", options.unit_time, parse_duration, "TIME",
-            "difference in iteration time between neighbouring points of the frontier (default 1ms)");
+  add_value(
+      command, "--unit-time", options.unit_time, parse_duration, "TIME",
+      "difference in iteration time between neighbouring points of the frontier (default 1ms, and more where that "
+      "changes energy by less than 0.005 %)");
   add_choice(command, "--cost-model", options.cost_model, {"hull", "exponential"}, "NAME",
              "curve of a computation's cost over its time: lower hull of the measurements (hull, default) or a fitted "
              "exponential");

@@ -139,14 +139,14 @@ RelaxationResult ParametricFlow::run(const StretchVisitor& visit) {
     if (shift == 0) continue;
     ++result.rounds;
     for (Nanoseconds& d : distance_) d = std::min(d, shift);
-    pieces.push_back({t_high - shift, intercept(), static_cast<double>(total_) * unit_ * 1e-9});
+    pieces.push_back({t_high - shift, intercept(), price_of_time()});
     if (!visit_stretch(visit, t_high, t_high - shift)) {
       result.status = RelaxationStatus::kCancelled;
       break;
     }
     for (std::size_t v = 0; v < event_.size(); ++v) event_[v] -= distance_[v];
   } while (augment());
-  if (pieces.empty()) pieces.push_back({t_star, intercept(), static_cast<double>(total_) * unit_ * 1e-9});
+  if (pieces.empty()) pieces.push_back({t_star, intercept(), price_of_time()});
   if (unit_ > kFinestPrice.value()) pieces = highest(pieces, t_star);
   result.bound = BoundCurve(std::move(pieces), t_star);
   return result;
@@ -265,7 +265,7 @@ bool ParametricFlow::visit_stretch(const StretchVisitor& visit, Nanoseconds t_hi
     start_shift_[i] = distance_[2 * i];
     finish_shift_[i] = distance_[2 * i + 1];
   }
-  return visit({t_high, t_low, start_, finish_, start_shift_, finish_shift_});
+  return visit({t_high, t_low, price_of_time(), start_, finish_, start_shift_, finish_shift_});
 }
 
 // sum_i min_t (c_i(t) + x_i t) in J, less what rounding the sum may have added, so that it stays a lower bound.

@@ -82,6 +82,7 @@ class ParametricFlow {
   void push(std::int32_t from, std::int32_t link_index, Price amount);
   bool visit_stretch(const StretchVisitor& visit, Nanoseconds t_high, Nanoseconds t_low);
   [[nodiscard]] double intercept();
+  [[nodiscard]] double price_of_time() const { return static_cast<double>(total_) * unit_ * 1e-9; }  // J/ns
   [[nodiscard]] std::span<const Arc> links_out(std::int32_t v) const {
     return {out_.data() + out_begin_[at(v)], out_.data() + out_begin_[at(v) + 1]};
   }

@@ -36,6 +36,8 @@ constexpr std::int64_t kTrialWork = 64;  // what a trial takes at least, as many
 constexpr std::int64_t kRoundingBudget = 100'000;
 constexpr std::int64_t kMostFollowing = 16;
 constexpr std::int64_t kPointsPerReport = 64;
+// Where energy hardly changes with time, points are this part of the frontier apart at most.
+constexpr Nanoseconds kFewestPoints = 500;
 constexpr std::int64_t kWorthThreads = 50'000;  // operations looked at by all points together
 
 // The curves that steer the crawl, of the options that the noise rule keeps.
@@ -85,6 +87,7 @@ class Crawl {
     t_star_ = makespan_at(dag, curves, false);
     t_min_ = makespan_at(dag, curves, true);
     next_ = t_star_;
+    points_ = count_points(curves);
     check_point_count();
     const std::int64_t anew_every = points_between_beginnings();
     rounding_.emplace(problem_, searches_, anew_every, threads(), frontier_);
@@ -115,7 +118,7 @@ class Crawl {
  private:
   bool visit(const FrontierStretch& stretch) {
     for (; next_ > stretch.t_low || (next_ == t_min_ && stretch.t_low == t_min_);
-         next_ = std::max(t_min_, next_ - problem_.unit_time)) {
+         next_ = std::max(t_min_, next_ - spacing(stretch.price))) {
       if (next_ == t_min_) {
         rounding_->add_fastest(stretch, t_min_, search_trials(*problem_.dag));
         next_ = -1;
@@ -125,6 +128,27 @@ class Crawl {
       if (++visited_ % kPointsPerReport == 0 && !report(next_)) return false;
     }
     return report(stretch.t_low);
+  }
+
+  // From one point to the next where a nanosecond has this price, in J.
+  [[nodiscard]] Nanoseconds spacing(double price) const {
+    const auto longest = static_cast<double>((t_star_ - t_min_) / kFewestPoints);
+    const double step = problem_.energy_step.value();
+    if (step <= 0.0) return problem_.unit_time;
+    return std::max(problem_.unit_time, static_cast<Nanoseconds>(step < longest * price ? step / price : longest));
+  }
+
+  // At most so many points are visited.
+  [[nodiscard]] std::int64_t count_points(const std::vector<CostCurve>& curves) const {
+    const std::int64_t in_time = (t_star_ - t_min_) / problem_.unit_time + 1;
+    if (problem_.energy_step <= Joules(0)) return in_time;
+    double joules = 0.0;  // that the operations differ by from one end to the other
+    for (const Computation& computation : problem_.dag->computations()) {
+      const CostCurve& curve = curves[static_cast<std::size_t>(computation.type)];
+      joules += curve.front().net_joules - curve.back().net_joules;
+    }
+    const double in_energy = joules / problem_.energy_step.value() + 1.0 + static_cast<double>(kFewestPoints);
+    return std::min(in_time, static_cast<std::int64_t>(std::min(in_energy, static_cast<double>(kMostPoints))));
   }
 
   // One stretch can hold many points, so that progress is reported, and planning can be cancelled, within it.
@@ -146,12 +170,11 @@ class Crawl {
   }
 
   void check_point_count() const {
-    const Nanoseconds points = (t_star_ - t_min_) / problem_.unit_time;
-    if (points <= kMostPoints) return;
+    if (points_ <= kMostPoints) return;
     throw UsageError(
         fmt::format("a unit time of {} us makes {} points between T_min and T*, more than {}; choose {} us or "
                     "more (--unit-time)",
-                    static_cast<double>(problem_.unit_time) * 1e-3, points, kMostPoints,
+                    static_cast<double>(problem_.unit_time) * 1e-3, points_, kMostPoints,
                     (t_star_ - t_min_) / kMostPoints / 1000 + 1));
   }
 
@@ -160,9 +183,7 @@ class Crawl {
   }
 
   // By all points together.
-  [[nodiscard]] std::int64_t operations_looked_at() const {
-    return ((t_star_ - t_min_) / problem_.unit_time + 1) * problem_.dag->size();
-  }
+  [[nodiscard]] std::int64_t operations_looked_at() const { return points_ * problem_.dag->size(); }
 
   // The plan of least total energy is polished while that of T_min still is. Those of the focus follow, since they may
   // begin at what has become of that.
@@ -188,7 +209,8 @@ class Crawl {
   std::optional<PointRounding> rounding_;
   Nanoseconds t_star_ = 0;
   Nanoseconds t_min_ = 0;
-  Nanoseconds next_ = 0;  // iteration time of the next point
+  Nanoseconds next_ = 0;     // iteration time of the next point
+  std::int64_t points_ = 0;  // to visit, at most
   std::int64_t visited_ = 0;
 };
 

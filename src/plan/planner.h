@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +27,9 @@ enum class CostModel { kHull, kExponential };
 struct PlanProblem {
   const ComputationDag* dag = nullptr;
   std::vector<Watts> blocking;        // one per stage
-  Nanoseconds unit_time = 1'000'000;  // spacing of the frontier's points
+  Nanoseconds unit_time = 1'000'000;  // spacing of the frontier's points, or the least one where `energy_step` is more
+  // Neighbouring points may be further apart than the unit time as long as their energies differ by no more than this.
+  Joules energy_step{};
   CostModel cost_model = CostModel::kHull;
   double noise = 0.0;  // as pareto_options() takes it; `choices` was derived with it
 
@@ -59,13 +62,22 @@ struct PlanProblem {
   }
 };
 
-// Makes a problem and derives its choices. `noise` is as in pareto_options(). A single blocking power or memory limit
-// applies to all stages. Throws UsageError when `unit_time` is not positive, when it is longer than the shortest
-// computation with a choice of clocks, since a frontier that coarse could not tell plans apart, and where
-// check_memory_limit() (plan/reschedule.h) does. Throws InputError when a hull is steeper than the prices of
-// relaxation.h can be.
-[[nodiscard]] PlanProblem make_problem(const ComputationDag& dag, std::vector<Watts> blocking, Nanoseconds unit_time,
-                                       CostModel cost_model, double noise = 0.0, std::vector<int> memory_limit = {});
+// Where no spacing of points is given, it is a millisecond, or half of the shortest computation with a choice of clocks
+// if that is less (usual_unit_time(), with `longest` in place of the millisecond), and more where neighbours then
+// differ by no more than a 20,000th of what all operations take at maximum clocks. A frontier thus has some thousand
+// points, however long an iteration takes (docs/decisions/0063-points-as-far-apart-as-energy-allows.md).
+inline constexpr Nanoseconds kUsualUnitTime = 1'000'000;
+inline constexpr double kUsualEnergyStep = 5e-5;
+[[nodiscard]] Nanoseconds usual_unit_time(const ComputationDag& dag, Nanoseconds longest = kUsualUnitTime);
+
+// Makes a problem and derives its choices. Points are `unit_time` apart everywhere, or as usual where none is
+// given. `noise` is as in pareto_options(). A single blocking power or memory limit applies to all stages. Throws
+// UsageError when `unit_time` is not positive, when it is longer than the shortest computation with a choice of clocks,
+// since a frontier that coarse could not tell plans apart, and where check_memory_limit() (plan/reschedule.h) does.
+// Throws InputError when a hull is steeper than the prices of relaxation.h can be.
+[[nodiscard]] PlanProblem make_problem(const ComputationDag& dag, std::vector<Watts> blocking,
+                                       std::optional<Nanoseconds> unit_time, CostModel cost_model, double noise = 0.0,
+                                       std::vector<int> memory_limit = {});
 
 // Returns a type's choices among the options that `allowed` takes, at least one. `charged` is the type's
 // charged_blocking(). Throws InputError where two options that are allowed are next to each other in time but far apart

@@ -73,22 +73,37 @@ std::vector<CostCurve> PlanProblem::hulls() const {
   return curves;
 }
 
-PlanProblem make_problem(const ComputationDag& dag, std::vector<Watts> blocking, Nanoseconds unit_time,
+Nanoseconds usual_unit_time(const ComputationDag& dag, Nanoseconds longest) {
+  Nanoseconds unit = longest;
+  for (const OperationType& type : dag.types()) {
+    if (type.options.size() < 2) continue;
+    for (const ClockOption& option : type.options) unit = std::min(unit, to_nanoseconds(option.time / 2));
+  }
+  return std::max<Nanoseconds>(unit, 1);
+}
+
+PlanProblem make_problem(const ComputationDag& dag, std::vector<Watts> blocking, std::optional<Nanoseconds> unit_time,
                          CostModel cost_model, double noise, std::vector<int> memory_limit) {
-  check_unit_time(dag, unit_time);
+  if (unit_time) check_unit_time(dag, *unit_time);
   if (blocking.size() == 1) blocking.resize(static_cast<std::size_t>(dag.stages()), blocking[0]);
   if (memory_limit.size() == 1) memory_limit.resize(static_cast<std::size_t>(dag.stages()), memory_limit[0]);
   if (!memory_limit.empty()) check_memory_limit(dag, memory_limit);
   PlanProblem problem;
   problem.dag = &dag;
   problem.blocking = std::move(blocking);
-  problem.unit_time = unit_time;
+  problem.unit_time = unit_time.value_or(usual_unit_time(dag));
   problem.memory_limit = std::move(memory_limit);
   problem.cost_model = cost_model;
   problem.noise = noise;
   for (const OperationType& type : dag.types()) {
     problem.choices.push_back(
         choices_among(type, problem.charged_blocking(type), noise, [](const ClockOption&) { return true; }));
+  }
+  if (!unit_time) {
+    for (const Computation& computation : dag.computations()) {
+      const auto type = static_cast<std::size_t>(computation.type);
+      problem.energy_step += kUsualEnergyStep * dag.types()[type].options[problem.choices[type].max_clock].energy;
+    }
   }
   return problem;
 }

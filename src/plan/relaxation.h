@@ -75,6 +75,7 @@ class BoundCurve {
 struct FrontierStretch {
   Nanoseconds t_high = 0;
   Nanoseconds t_low = 0;
+  double price = 0.0;                                      // J/ns
   std::span<const Nanoseconds> start, finish;              // at t_high
   std::span<const Nanoseconds> start_shift, finish_shift;  // at most t_high - t_low
 };

@@ -31,17 +31,6 @@ constexpr std::array kComputations = {InstructionKind::kForward, InstructionKind
                                       InstructionKind::kRecompute, InstructionKind::kBackwardInput,
                                       InstructionKind::kBackwardWeight};
 
-// The job's unit time, or less if a computation with a choice of clocks is shorter, which a client cannot know before
-// it has measured.
-Nanoseconds unit_time_of(const JobRequest& request, const ComputationDag& dag) {
-  Seconds unit = request.unit_time;
-  for (const OperationType& type : dag.types()) {
-    if (type.options.size() < 2) continue;
-    for (const ClockOption& option : type.options) unit = std::min(unit, option.time / 2);
-  }
-  return std::max<Nanoseconds>(to_nanoseconds(unit), 1);
-}
-
 PaceRequest pace_of(const JobRequest& request) {
   PaceRequest pace;
   pace.target_time = request.target_time;
@@ -148,8 +137,10 @@ JobPlan::Basis::Basis(const std::string& job, const JobRequest& request, const s
     : profile(merged_profile(job, ranks, fixed)),
       spec(pipeline_of(request, asked)),
       dag(build_dag(spec, profile)),
-      problem(make_problem(dag, spec.blocking_powers(dag.stages(), profile), unit_time_of(request, dag),
-                           CostModel::kHull, request.noise, spec.memory_limit)) {
+      problem(make_problem(dag, spec.blocking_powers(dag.stages(), profile), std::nullopt, CostModel::kHull,
+                           request.noise, spec.memory_limit)) {
+  // Shorter computations shorten it, which a client cannot know before it has measured.
+  problem.unit_time = usual_unit_time(dag, to_nanoseconds(request.unit_time));
   problem.focus = {to_nanoseconds(allowed_time(problem, pace_of(request)))};
   problem.threads = 1;  // --planning-threads says how many there are for all jobs
 }

@@ -75,7 +75,7 @@ struct JobRequest {
   int tensor_parallel = 1;
   std::vector<Watts> blocking_power;  // one for all stages, or one per stage; empty: as measured (`waiting`), else 75 W
   std::vector<int> memory_limit;      // microbatches that fit; one for all stages, or one per stage; empty: no limit
-  Seconds unit_time{1e-3};            // spacing of the frontier's points
+  Seconds unit_time{1e-3};            // least spacing of the frontier's points
   double noise = 0.0;                 // share of energy below which the meter cannot tell two measurements apart
   // The time after which a clock change takes hold, 0: at once; empty: as measured (`clock_change`), else 4 to 9 ms.
   std::optional<Seconds> switch_latency;
