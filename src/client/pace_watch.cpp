@@ -11,17 +11,17 @@
 namespace flyball {
 namespace {
 
-constexpr double kDeviations = 2.2;      // of a step, that an allowance is at least
-constexpr double kThreshold = 3.0;       // allowances
-constexpr double kCutOff = 2.2;          // allowances: two outliers in a row stay below the threshold
-constexpr double kFollowing = 0.1;       // share of a residual by which the pace follows
-constexpr double kMostFollowed = 0.006;  // of a residual
+constexpr double kDeviationsAllowed = 2.2;  // of a step, that an allowance is at least
+constexpr double kThreshold = 2.5;          // allowances
+constexpr double kCutOff = 2.2;             // allowances: two outliers in a row stay below the threshold
+constexpr double kFollowing = 0.1;          // share of a residual by which the pace follows
+constexpr double kMostFollowed = 0.006;     // of a residual
 constexpr double kLeastDeviation = 2e-4;
-constexpr double kMedianDeviation = 1.2533;  // of a median, in standard deviations of a mean: sqrt(pi / 2)
-constexpr double kLeastCredible = -0.1;      // pace: work that is done, not only queued, is about as long as profiled
-constexpr double kMostCredible = 0.4;        // pace
-constexpr double kMostDeviation = 0.1;       // of steps that tell anything
-constexpr double kReportedAgain = 0.01;      // change of a slow-down
+constexpr double kDeviationOfMedian = 1.2533;  // of a median, in standard deviations of a mean: sqrt(pi / 2)
+constexpr double kLeastCredible = -0.1;        // pace: work that is done, not only queued, is about as long as profiled
+constexpr double kMostCredible = 0.4;          // pace
+constexpr double kMostDeviation = 0.1;         // of steps that tell anything
+constexpr double kReportedAgain = 0.01;        // change of a slow-down
 constexpr double kRounding = 1e-9;
 constexpr double kRemainder = 0.35;       // of a slow-down, with which it counts as over
 constexpr std::size_t kAgreeing = 3;      // steps that make a level
@@ -96,7 +96,7 @@ double PaceWatch::deviation() const {
 // A deviation that is known from a few steps may be larger than it seems.
 double PaceWatch::allowance() const {
   const double doubt = 1.0 + 3.0 / static_cast<double>(differences_.size());
-  return std::max(kLeastAllowance, kDeviations * doubt * deviation());
+  return std::max(kLeastAllowance, kDeviationsAllowed * doubt * deviation());
 }
 
 double PaceWatch::level_since(std::size_t steps) const {
@@ -151,7 +151,8 @@ PaceWatch::Change PaceWatch::recovered(double pace) {
 
 PaceWatch::Change PaceWatch::report(std::size_t steps) {
   reported_ = slow_pace_ - planned_;
-  const double doubt = kMedianDeviation * deviation() / std::sqrt(static_cast<double>(std::max<std::size_t>(1, steps)));
+  const double doubt =
+      kDeviationOfMedian * deviation() / std::sqrt(static_cast<double>(std::max<std::size_t>(1, steps)));
   return {std::exp(std::max(0.0, reported_ - doubt)), since_};
 }
 

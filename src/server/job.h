@@ -6,10 +6,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "server/found_stragglers.h"
 #include "server/job_plan.h"
 #include "server/measurements.h"
 #include "server/promise_watch.h"
@@ -68,7 +70,7 @@ struct Deployment {
   };
   struct Pipeline {
     std::size_t point = 0;
-    Seconds allowed;
+    Seconds allowed;                     // that an iteration may take: the slowest pipeline's
     std::shared_ptr<const Texts> texts;  // shared by pipelines that run the same
   };
   std::vector<Pipeline> pipelines;  // by data-parallel rank
@@ -145,11 +147,27 @@ class Job {
   bool put_due_in_force(double now);
   [[nodiscard]] std::optional<double> next_due() const;
   [[nodiscard]] std::vector<StragglerState> straggler_states(double now) const;
+  [[nodiscard]] FoundStragglers& found() { return found_; }
+  [[nodiscard]] const FoundStragglers& found() const { return found_; }
+  // Returns what is known of the ranks that have been found to be slow, with what their pipelines make of it.
+  [[nodiscard]] std::vector<FoundStraggler> found_stragglers() const;
+
+  // --- Life ---
+  enum class Life { kThere, kEnded, kLost };
+  [[nodiscard]] Life life() const { return life_; }
+  void set_life(Life life) { life_ = life; }
+  // Notes that a rank has said that it ends, or has said anything else since.
+  void set_ended(int rank, bool ended);
+  // Returns whether all ranks that have registered have said that they end.
+  [[nodiscard]] bool has_ended() const { return !ranks_.empty() && ended_.size() == ranks_.size(); }
 
   // --- Plans ---
   [[nodiscard]] JobState state() const;
   void set_planning(bool planning) { planning_ = planning; }
-  void set_plan(std::shared_ptr<const JobPlan> plan) { plan_ = std::move(plan); }
+  void set_plan(std::shared_ptr<const JobPlan> plan) {
+    plan_ = std::move(plan);
+    known_degrees_.clear();
+  }
   void set_failure(std::string failure) { failure_ = std::move(failure); }
   void set_left_out(std::string left_out) { left_out_ = std::move(left_out); }
   void set_warnings(std::string warnings) { warnings_ = std::move(warnings); }
@@ -183,8 +201,19 @@ class Job {
   [[nodiscard]] JobStatus status(double now) const;
 
  private:
+  // How slow pipelines are, as those of their ranks are that have been found.
+  struct FoundPipeline {
+    bool announced = false;         // a notice about one of its ranks is in force, which wins
+    std::vector<double> slowdowns;  // by stage; empty where no rank of it is slow
+    double degree = 1.0;
+  };
+  [[nodiscard]] std::map<int, FoundPipeline> found_pipelines() const;
   [[nodiscard]] std::vector<double> degrees_of_pipelines() const;
-  [[nodiscard]] std::vector<JobPlan::Run> runs() const;  // by pipeline
+  struct Runs {
+    std::vector<JobPlan::Run> of_pipelines;
+    Seconds slowest;  // what all pipelines wait for
+  };
+  [[nodiscard]] Runs runs() const;
 
   StoredJob stored_;
   bool durable_;
@@ -193,6 +222,10 @@ class Job {
   std::size_t profiled_count_ = 0;
   std::vector<int> profiled_of_stage_ = std::vector<int>(static_cast<std::size_t>(stored_.request.stages));
   std::map<StragglerId, JobStraggler> stragglers_;
+  FoundStragglers found_;
+  mutable std::map<std::vector<double>, double> known_degrees_;  // of the plan, by the slow-downs of its stages
+  std::set<int> ended_;                                          // ranks
+  Life life_ = Life::kThere;
   bool planning_ = false;
   double progress_ = 0.0;
   std::string failure_;

@@ -295,7 +295,7 @@ void JobBook::set_order_seen(Entry& entry, OrderSeen seen) {
 }
 
 void JobBook::take_order(const std::string& id, const OrderReport& report) {
-  const EntryPointer entry = heard(id);
+  const EntryPointer entry = heard(id, report.rank);
   Job& job = entry->job;
   const int stage = job.registered_rank(report.rank).request.pp_rank;
   const auto& current = job.current();
@@ -311,7 +311,7 @@ void JobBook::take_order(const std::string& id, const OrderReport& report) {
 }
 
 void JobBook::take_promise(const std::string& id, const PromiseReport& report) {
-  const EntryPointer entry = heard(id);
+  const EntryPointer entry = heard(id, report.rank);
   Job& job = entry->job;
   const RankPlace rank(job.registered_rank(report.rank).request);
   job.set_savings(report.rank, report.savings);
@@ -330,7 +330,7 @@ void JobBook::take_promise(const std::string& id, const PromiseReport& report) {
 }
 
 void JobBook::take_step(const std::string& id, const StepReport& report) {
-  const EntryPointer entry = heard(id);
+  const EntryPointer entry = heard(id, report.rank);
   // While a newer version is on its way to the disk, this step is out of date.
   if (entry->versions_in_flight > 0) return;
   const auto stages = entry->executed.add(entry->job, report);

@@ -69,7 +69,7 @@ std::optional<ScheduleText> JobBook::look_up(const Job& job, const RankPlace& ra
 
 void JobBook::wait_for_schedule(const std::string& id, int rank, std::int64_t after_version, Seconds wait,
                                 const Reply& reply) {
-  const EntryPointer entry = heard(id);
+  const EntryPointer entry = heard(id, rank);
   const JobRank* known = entry->job.find_rank(rank);
   if (known == nullptr || !known->durable) {
     throw HttpError(404, fmt::format("rank {} of job {} has not registered", rank, id));

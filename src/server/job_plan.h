@@ -75,6 +75,10 @@ class JobPlan {
   // faster than the base point. Costs microseconds.
   [[nodiscard]] std::size_t point_for(Seconds allowed) const;
 
+  // Returns how many times as long an iteration by the base point's clocks takes where each stage's computations take
+  // so many times as long; at least 1. Cost: linear in the iteration's operations.
+  [[nodiscard]] double degree_of(std::span<const double> slowdowns) const;
+
   // A point of the frontier as it is run where an iteration may take `allowed`.
   struct Run {
     std::size_t point = 0;
