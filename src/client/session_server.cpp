@@ -146,8 +146,13 @@ bool Session::talk() {
   return false;
 }
 
+// A server of an earlier version knows nothing of paces.
 void Session::send_pace(const PaceReport& report) {
-  send_or_drop([&] { reporting_->send(options_.job.id, report); });
+  try {
+    send_or_drop([&] { reporting_->send(options_.job.id, report); });
+  } catch (const ServerRefusal& refusal) {
+    if (refusal.status() != 404) throw;
+  }
 }
 
 // The last that the server hears of this rank, if it answers.

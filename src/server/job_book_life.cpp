@@ -54,12 +54,13 @@ void JobBook::find_lost_jobs() {
   if (begin_ > silent_since) return;
   for (const auto& [id, entry] : entries_) {
     Job& job = entry->job;
-    if (entry->heard > silent_since || job.life() != Job::Life::kThere || job.ranks().empty() || entry->gone) continue;
+    if (job.life() != Job::Life::kThere || job.ranks().empty() || entry->gone) continue;
     // Zeus's clients have nothing to say once they have their clocks.
     if (job.stored().kind == JobKind::kZeus) continue;
     const bool waited_for =
         std::any_of(entry->polls.begin(), entry->polls.end(), [](const auto& polls) { return !polls.second.empty(); });
-    if (waited_for) continue;
+    if (waited_for) entry->waited = Entry::Clock::now();
+    if (std::max(entry->heard, entry->waited) > silent_since) continue;
     ++counts_.jobs_lost;
     tell(fmt::format("job {} is lost: none of its ranks has been heard for {:.0f} s", id, limits_.lost_after.value()));
     set_life(*entry, Job::Life::kLost);
