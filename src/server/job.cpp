@@ -33,9 +33,10 @@ std::string place_text(const RankRequest& rank) {
 // The tails are read by RankSchedule (wire/job_messages.h). A plan inside limits on power makes no promise, since ranks
 // that find a promise broken go to maximum clocks.
 // `allowed` is what all pipelines wait for, which a slow one's own run does not know.
-std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const JobPlan::Run& run, Seconds allowed,
-                                                  JobKind kind, bool at_maximum) {
-  const JobPlan::Schedule schedule = plan.schedule(run);
+std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const JobPlan::Run& run,
+                                                  const std::vector<int>& raised, Seconds allowed, JobKind kind,
+                                                  bool at_maximum) {
+  const JobPlan::Schedule schedule = plan.schedule(run, raised);
   const Seconds promised_against = plan.is_limited() ? Seconds(0) : plan.max_clock_time_in_order();
   const auto texts = std::make_shared<Deployment::Texts>();
   for (const auto& computations : schedule.stages) {
@@ -348,7 +349,7 @@ std::vector<StragglerState> Job::straggler_states(double now) const {
   return states;
 }
 
-std::vector<double> Job::degrees_of_pipelines() const {
+std::vector<double> Job::degrees_of_pipelines(const std::map<int, FoundPipeline>& slow) const {
   std::vector<double> degrees(static_cast<std::size_t>(request().data_parallel), 1.0);
   for (const auto& [id, straggler] : stragglers_) {
     const auto* rank = std::get_if<int>(&id);
@@ -357,8 +358,8 @@ std::vector<double> Job::degrees_of_pipelines() const {
     double& degree = degrees[static_cast<std::size_t>(found->second.request.dp_rank)];
     degree = std::max(degree, straggler.degree);
   }
-  for (const auto& [number, pipeline] : found_pipelines()) {
-    if (!pipeline.announced) degrees[static_cast<std::size_t>(number)] = pipeline.degree;
+  for (const auto& [number, pipeline] : slow) {
+    if (!pipeline.announced) degrees[static_cast<std::size_t>(number)] = pipeline.slowed.degree;
   }
   share_degrees(degrees, most_degrees(operations_of(request())));
   return degrees;
@@ -379,10 +380,14 @@ JobState Job::state() const {
 // normal plan.
 Job::Runs Job::runs() const {
   const Seconds normal = plan_->frontier().time(plan_->base_point());
-  const std::vector<double> degrees = degrees_of_pipelines();
+  const std::map<int, FoundPipeline> slow = found_pipelines();
+  const std::vector<double> degrees = degrees_of_pipelines(slow);
   double slowest = *std::max_element(degrees.begin(), degrees.end());
   for (const auto& [id, straggler] : stragglers_) slowest = std::max(slowest, straggler.degree);
-  Runs all{{}, normal * slowest};
+  Runs all{{}, std::vector<std::vector<int>>(degrees.size()), normal * slowest};
+  for (const auto& [number, pipeline] : slow) {
+    if (!pipeline.announced) all.raised[static_cast<std::size_t>(number)] = pipeline.slowed.raised;
+  }
   all.of_pipelines.reserve(degrees.size());
   for (const double degree : degrees) {
     JobPlan::Run run{plan_->base_point(), normal};
@@ -412,15 +417,18 @@ Deployment Job::deployment() const {
   Deployment next;
   next.plan = plan_;
   Fingerprint fingerprint;
-  std::map<JobPlan::Run, Made> made;
+  std::map<std::pair<JobPlan::Run, std::vector<int>>, Made> made;
   const Runs wanted = runs();
   plan_->keep_only(distinct(wanted.of_pipelines));
   next.pipelines.reserve(wanted.of_pipelines.size());
-  for (const JobPlan::Run& run : wanted.of_pipelines) {
-    Made& shared = made[run];
+  for (std::size_t i = 0; i < wanted.of_pipelines.size(); ++i) {
+    const JobPlan::Run& run = wanted.of_pipelines[i];
+    const std::vector<int>& raised = wanted.raised[i];
+    Made& shared = made[{run, raised}];
     if (!shared.texts) {
-      shared = {texts_of(*plan_, run, wanted.slowest, stored_.kind, promise_.at_maximum() && !plan_->is_limited()),
-                fmt::format("{} {}", run.point, run.allowed.value())};
+      shared = {
+          texts_of(*plan_, run, raised, wanted.slowest, stored_.kind, promise_.at_maximum() && !plan_->is_limited()),
+          fmt::format("{} {} {}", run.point, run.allowed.value(), fmt::join(raised, " "))};
       for (const std::string& text : shared.texts->tails) fingerprint.add(text);
     }
     fingerprint.add(shared.mark);

@@ -166,7 +166,7 @@ class Job {
   void set_planning(bool planning) { planning_ = planning; }
   void set_plan(std::shared_ptr<const JobPlan> plan) {
     plan_ = std::move(plan);
-    known_degrees_.clear();
+    known_slowed_.clear();
   }
   void set_failure(std::string failure) { failure_ = std::move(failure); }
   void set_left_out(std::string left_out) { left_out_ = std::move(left_out); }
@@ -204,14 +204,15 @@ class Job {
   // How slow pipelines are, as those of their ranks are that have been found.
   struct FoundPipeline {
     bool announced = false;         // a notice about one of its ranks is in force, which wins
-    std::vector<double> slowdowns;  // by stage; empty where no rank of it is slow
-    double degree = 1.0;
+    std::vector<double> slowdowns;  // by stage
+    JobPlan::Slowed slowed;         // what the plan makes of it
   };
   [[nodiscard]] std::map<int, FoundPipeline> found_pipelines() const;
-  [[nodiscard]] std::vector<double> degrees_of_pipelines() const;
+  [[nodiscard]] std::vector<double> degrees_of_pipelines(const std::map<int, FoundPipeline>& slow) const;
   struct Runs {
     std::vector<JobPlan::Run> of_pipelines;
-    Seconds slowest;  // what all pipelines wait for
+    std::vector<std::vector<int>> raised;  // by pipeline, stages at their highest clocks
+    Seconds slowest;                       // what all pipelines wait for
   };
   [[nodiscard]] Runs runs() const;
 
@@ -223,8 +224,8 @@ class Job {
   std::vector<int> profiled_of_stage_ = std::vector<int>(static_cast<std::size_t>(stored_.request.stages));
   std::map<StragglerId, JobStraggler> stragglers_;
   FoundStragglers found_;
-  mutable std::map<std::vector<double>, double> known_degrees_;  // of the plan, by the slow-downs of its stages
-  std::set<int> ended_;                                          // ranks
+  mutable std::map<std::vector<double>, JobPlan::Slowed> known_slowed_;  // of the plan, by slow-downs
+  std::set<int> ended_;                                                  // ranks
   Life life_ = Life::kThere;
   bool planning_ = false;
   double progress_ = 0.0;

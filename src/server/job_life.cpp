@@ -1,5 +1,5 @@
-// What a job's ranks say about themselves while they train: who computes slower than it was profiled, what that makes of
-// its pipeline, and who has ended.
+// What a job's ranks say about themselves while they train: who computes slower than it was profiled, what that makes
+// of its pipeline, and who has ended.
 #include <algorithm>
 #include <variant>
 
@@ -9,7 +9,7 @@ namespace flyball {
 namespace {
 
 constexpr double kLeastDegree = 1.005;  // of a pipeline that is found to be slow
-constexpr std::size_t kMostKnownDegrees = 256;
+constexpr std::size_t kMostKnown = 256;
 
 }  // namespace
 
@@ -31,12 +31,13 @@ std::map<int, Job::FoundPipeline> Job::found_pipelines() const {
     const auto pipeline = pipelines.find(rank->second.request.dp_rank);
     if (pipeline != pipelines.end()) pipeline->second.announced = true;
   }
-  if (known_degrees_.size() > kMostKnownDegrees) known_degrees_.clear();
+  if (known_slowed_.size() > kMostKnown) known_slowed_.clear();
   for (auto& [number, pipeline] : pipelines) {
     if (!plan_) continue;
-    const auto [known, is_new] = known_degrees_.try_emplace(pipeline.slowdowns);
-    if (is_new) known->second = plan_->degree_of(pipeline.slowdowns);
-    if (known->second > kLeastDegree) pipeline.degree = known->second;
+    const auto [known, is_new] = known_slowed_.try_emplace(pipeline.slowdowns);
+    if (is_new) known->second = plan_->slowed(pipeline.slowdowns);
+    pipeline.slowed = known->second;
+    if (pipeline.slowed.degree < kLeastDegree) pipeline.slowed.degree = 1.0;
   }
   return pipelines;
 }
@@ -48,8 +49,8 @@ std::vector<FoundStraggler> Job::found_stragglers() const {
     const auto rank = ranks_.find(number);
     if (rank == ranks_.end()) continue;
     const FoundPipeline& pipeline = pipelines.at(rank->second.request.dp_rank);
-    all.push_back({number, found.slowdown, pipeline.degree, !pipeline.announced && pipeline.degree > 1.0, found.since,
-                   found.found_unix, found.cause, found.detail});
+    all.push_back({number, found.slowdown, pipeline.slowed.degree, !pipeline.announced, found.since, found.found_unix,
+                   found.cause, found.detail});
   }
   return all;
 }

@@ -321,20 +321,6 @@ void JobPlan::take_up(const AdjustedPlan& adjusted, EnvPipePolicy policy) {
   }
 }
 
-double JobPlan::degree_of(std::span<const double> slowdowns) const {
-  const ComputationDag& dag = *basis_->realised.dag;
-  std::vector<Nanoseconds> durations = plan_durations(dag, result_.frontier.plan(base_point_));
-  std::vector<Nanoseconds> finish(durations.size());
-  const auto usual = static_cast<double>(makespan(dag, durations, finish));
-  for (int stage = 0; stage < dag.stages(); ++stage) {
-    for (const int i : measured_operations(dag, stage)) {
-      auto& duration = durations[static_cast<std::size_t>(i)];
-      duration = std::llround(static_cast<double>(duration) * slowdowns[static_cast<std::size_t>(stage)]);
-    }
-  }
-  return std::max(1.0, static_cast<double>(makespan(dag, durations, finish)) / usual);
-}
-
 std::size_t JobPlan::point_for(Seconds allowed) const {
   return std::max(base_point_, result_.frontier.lookup(to_nanoseconds(allowed)));
 }
@@ -503,7 +489,7 @@ Seconds JobPlan::schedule_time() const {
   return prepared_.at(base_run()).time;
 }
 
-JobPlan::Schedule JobPlan::schedule(const Run& run) const {
+JobPlan::Schedule JobPlan::schedule(const Run& run, const std::vector<int>& raised) const {
   const ComputationDag& dag = *basis_->realised.dag;
   Schedule schedule{{}, frontier().time(run.point), frontier().energy(run.point), Watts()};
   ClockPlan plan;
@@ -518,6 +504,7 @@ JobPlan::Schedule JobPlan::schedule(const Run& run) const {
     schedule.energy = prepared.energy;
     schedule.straggler_power = prepared.straggler_power;
   }
+  raise(plan, raised);
   schedule.stages.resize(static_cast<std::size_t>(dag.stages()));
   for (int stage = 0; stage < dag.stages(); ++stage) {
     for (const int i : dag.stage_order(stage)) {

@@ -204,8 +204,8 @@ inline constexpr auto kNamesOf<PaceCause> = name_list("unknown", "computation", 
 template <>
 inline constexpr auto kUnknownName<PaceCause> = PaceCause::kUnknown;
 
-// POST /v1/jobs/{job}/paces: a rank computes slower than its profile says, or as fast again. Sent when that changes, and
-// to a server that may have forgotten it.
+// POST /v1/jobs/{job}/paces: a rank computes slower than its profile says, or as fast again. Sent when that changes,
+// and to a server that may have forgotten it.
 struct PaceReport {
   int rank = 0;
   double slowdown = 1.0;   // computing time over the usual; 1: as usual

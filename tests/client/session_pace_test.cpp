@@ -1,5 +1,5 @@
-// What a session tells of a GPU that computes slower than it was profiled, and of its own end. The test that finds it is
-// tested without real time (pace_watch_test.cpp).
+// What a session tells of a GPU that computes slower than it was profiled, and of its own end. The test that finds it
+// is tested without real time (pace_watch_test.cpp).
 #include <gmock/gmock.h>
 
 #include "client/computing_times.h"

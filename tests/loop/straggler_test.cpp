@@ -104,8 +104,8 @@ TEST_F(StragglerTest, OthersSlowDownAndRecoverByThemselves) {
                                   [](const FoundStraggler& one) { return one.rank == 1; });
   ASSERT_NE(found, status.found_stragglers.end());
   EXPECT_GT(found->slowdown, 1.5);
-  EXPECT_EQ(found->degree, found->slowdown);  // a pipeline of one stage
-  EXPECT_TRUE(status.stragglers.empty());     // nobody announced it
+  EXPECT_NEAR(found->degree / found->slowdown, 1.0, 1e-3);  // a pipeline of one stage
+  EXPECT_TRUE(status.stragglers.empty());                   // nobody announced it
   // And back.
   ASSERT_TRUE(train_until(1.0, [&] { return !is_found(1) && !waits(); }));
   for (auto& session : sessions_) session.reset();

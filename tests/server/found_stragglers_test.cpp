@@ -1,8 +1,9 @@
-// Ranks that say that they compute slower than they were profiled, or that they have ended, and what the server makes of
-// it. Who is slow is found by the client (client/pace_watch_test.cpp).
+// Ranks that say that they compute slower than they were profiled, or that they have ended, and what the server makes
+// of it. Who is slow is found by the client (client/pace_watch_test.cpp).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -82,6 +83,41 @@ TEST_F(FoundStragglersTest, OtherPipelinesSlowDownAndRecover) {
   EXPECT_NEAR(next_ratio(), 1.0, 1e-9);
   EXPECT_EQ(newest_.computations, normal_.computations);
   EXPECT_TRUE(client_.status("job").found_stragglers.empty());
+}
+
+// The second stage's computations take 0.6 times as long as the first's, so that it runs at lower clocks. Where it takes
+// 1.2 times as long, it would be 1.2 times as long at these; at its highest clock it has time enough, but for the
+// pipeline's beginning and end.
+TEST_F(FoundStragglersTest, AStageThatHadSlackUsesItUp) {
+  JobRequest job = small_job("uneven", 2);
+  const std::string path = "/v1/jobs/uneven";
+  client_.post("/v1/jobs", to_json(job), 201);
+  for (int rank = 0; rank < 4; ++rank) client_.post(path + "/ranks", to_json(rank_of(job, rank)), 201);
+  int highest = 0;
+  for (int rank = 0; rank < 4; ++rank) {
+    for (MeasurementReport report : reports_of(job, rank - rank % 2)) {
+      report.rank = rank;
+      for (InstructionMeasurement& one : report.measurements) {
+        if (rank % 2 == 1) one.time = 0.6 * one.time;
+        highest = std::max(highest, static_cast<int>(one.clock.value()));
+      }
+      client_.post(path + "/measurements", to_json(report));
+    }
+    (void)client_.ask("POST", path + "/ranks/" + std::to_string(rank) + "/profiled", "{}");
+  }
+  const auto at_highest = [highest](const RankSchedule& schedule) {
+    return std::all_of(schedule.computations.begin(), schedule.computations.end(),
+                       [highest](const ScheduledComputation& one) { return one.clock_mhz == highest; });
+  };
+  const RankSchedule before = client_.schedule("uneven", 1).value();
+  EXPECT_FALSE(at_highest(before));
+  const PaceReport slow{1, 1.2, 1, PaceCause::kComputation, {}};
+  EXPECT_EQ(client_.ask("POST", path + "/paces", to_json(slow).dump()).status, 204u);
+  const RankSchedule after = client_.schedule("uneven", 1, before.version).value();
+  EXPECT_TRUE(at_highest(after));
+  EXPECT_EQ(client_.schedule("uneven", 3, before.version).value().computations.size(), before.computations.size());
+  EXPECT_GT(after.allowed_time, before.allowed_time);
+  EXPECT_LT(after.allowed_time, 1.06 * before.allowed_time);
 }
 
 // Where all pipelines are slow, nobody waits for anybody.
