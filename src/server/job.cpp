@@ -432,7 +432,7 @@ Deployment Job::deployment() const {
       for (const std::string& text : shared.texts->tails) fingerprint.add(text);
     }
     fingerprint.add(shared.mark);
-    next.pipelines.push_back({run.point, wanted.slowest, shared.texts});
+    next.pipelines.push_back({run.point, run.allowed, wanted.slowest, shared.texts});
   }
   next.fingerprint = fingerprint.value();
   return next;

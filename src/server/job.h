@@ -70,7 +70,8 @@ struct Deployment {
   };
   struct Pipeline {
     std::size_t point = 0;
-    Seconds allowed;                     // that an iteration may take: the slowest pipeline's
+    Seconds allowed;     // for which it is planned; less for a slow one, which takes longer than planned
+    Seconds waited_for;  // what an iteration may take: that of the slowest pipeline
     std::shared_ptr<const Texts> texts;  // shared by pipelines that run the same
   };
   std::vector<Pipeline> pipelines;  // by data-parallel rank

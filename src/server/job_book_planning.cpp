@@ -321,7 +321,7 @@ void JobBook::take_promise(const std::string& id, const PromiseReport& report) {
       current->plan->is_limited()) {
     return;
   }
-  const Seconds allowed = current->pipelines[static_cast<std::size_t>(rank.dp_rank)].allowed;
+  const Seconds allowed = current->pipelines[static_cast<std::size_t>(rank.dp_rank)].waited_for;
   const bool was_fine = job.promise().trouble().empty();
   const bool changes = job.promise().take(report, allowed / current->plan->max_clock_time_in_order());
   const std::string trouble = job.promise().trouble();

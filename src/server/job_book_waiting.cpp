@@ -47,8 +47,8 @@ void JobBook::publish(Entry& entry, Deployment deployment) {
   }
   const Deployment& current = *job.current();
   emit(entry, "schedule",
-       to_json(
-           SchedulesReplaced{job.id(), current.version, current.frontier_version, current.pipelines.front().allowed}));
+       to_json(SchedulesReplaced{job.id(), current.version, current.frontier_version,
+                                 current.pipelines.front().waited_for}));
   emit_state(entry);
   changed(entry);
 }
