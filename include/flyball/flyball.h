@@ -250,8 +250,9 @@ FLYBALL_API int flyball_set_straggler(flyball_session* session, int id, double d
 FLYBALL_API int flyball_profile_again(flyball_session* session);
 
 /* Whether iterations take what the schedule in force promises. FLYBALL_SLOWER: they took longer, and the clocks are at
- * their default until the server sends another schedule. */
-enum { FLYBALL_UNKNOWN = 0, FLYBALL_KEPT = 1, FLYBALL_SLOWER = 2 };
+ * their default until the server sends another schedule. FLYBALL_DEARER: this GPU takes more energy than at maximum
+ * clocks; what follows is the server's to decide, which knows the other GPUs. */
+enum { FLYBALL_UNKNOWN = 0, FLYBALL_KEPT = 1, FLYBALL_SLOWER = 2, FLYBALL_DEARER = 3 };
 
 enum { FLYBALL_PROFILING = 0, FLYBALL_WAITING = 1, FLYBALL_RUNNING = 2, FLYBALL_IDLE = 3 };
 
@@ -285,6 +286,7 @@ typedef struct flyball_session_state {
   int64_t compared_iterations;
   double compared_energy_j;
   double compared_energy_at_maximum_j;
+  double compared_energy_error_j; /* standard error of the difference of these energies */
 } flyball_session_state;
 
 FLYBALL_API int flyball_session_get_state(flyball_session* session, flyball_session_state* state);

@@ -43,11 +43,14 @@ class SessionState:
     schedule_version: int = 0  # in force; 0: none
     schedule_point: int = 0  # of the frontier
     order: int = 0  # in which the step runs, as numbered by order_held(); 0: that of `schedule`
-    promise: str = "unknown"  # whether iterations take what the schedule promises: "kept", or "slower": given up
+    # Whether iterations take what the schedule promises: "kept", "slower": given up, or "dearer": they take more of this
+    # GPU's energy than at maximum clocks.
+    promise: str = "unknown"
     at_maximum_s: float = 0.0  # what an iteration takes at maximum clocks, as measured; 0: unknown
     compared_iterations: int = 0  # by plan, whose energy is known, since the session began
     compared_energy_j: float = 0.0  # what they took of this rank's GPU, by its own counter
     compared_energy_at_maximum_j: float = 0.0  # what as many at maximum clocks take
+    compared_energy_error_j: float = 0.0  # standard error of the difference of these energies
     reconfiguring: bool = False  # the plan is being adjusted from step to step (envpipe)
     planned_time_s: float = 0.0  # of an iteration, as the schedule in force promises
     planned_energy_j: float = 0.0  # of one pipeline, without waiting for others

@@ -106,6 +106,7 @@ nb::dict state_of(const OwnSession& session) {
   state["compared_iterations"] = from.savings.iterations;
   state["compared_energy_j"] = from.savings.energy.value();
   state["compared_energy_at_maximum_j"] = from.savings.energy_at_maximum.value();
+  state["compared_energy_error_j"] = from.savings.energy_error.value();
   state["reconfiguring"] = from.reconfiguring;
   state["planned_time_s"] = from.planned_time.value();
   state["planned_energy_j"] = from.planned_energy.value();

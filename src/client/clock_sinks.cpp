@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "client/agent_client.h"
 #include "measure/meters.h"
@@ -95,6 +96,22 @@ AgentsGpu ask_agent(const std::string& agent, std::size_t gpu) {
   return known;
 }
 
+// Names the reasons that are not asked for, with commas between; empty where there is none, or the driver tells none.
+std::string throttled_by(const GpuDevice& gpu) {
+  ThrottleReason reasons = ThrottleReason::kNone;
+  try {
+    reasons = gpu.throttle_reasons();
+  } catch (const DeviceError&) {
+    return {};
+  }
+  std::vector<std::string> names;
+  for (const ThrottleReason one : {ThrottleReason::kPowerLimit, ThrottleReason::kThermal,
+                                   ThrottleReason::kHardwareSlowdown, ThrottleReason::kOther}) {
+    if (has(reasons, one)) names.push_back(names_of(one).front());
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 std::unique_ptr<ClockSink> make_device_sink(std::shared_ptr<GpuDevice> gpu) {
@@ -118,6 +135,7 @@ SessionGpu open_session_gpu(const SessionGpuRequest& request) {
   }
   const std::shared_ptr<GpuDevice> gpu = find_gpu(known.identity, request.vendors);
   result.meter = meter_of(gpu);
+  result.throttled = [gpu] { return throttled_by(*gpu); };
   result.clocks = gpu->sm_clocks();
   // A clock that the agent keeps from all would be refused for ever.
   if (!known.clocks.empty()) result.clocks = std::move(known.clocks);

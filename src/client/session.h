@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -47,6 +48,9 @@ struct SessionGpu {
   std::vector<Megahertz> clocks;    // the clocks that can be set, highest first
   std::unique_ptr<ClockSink> sink;  // sets them; null: they are not set
   Meter meter;                      // with an energy counter
+  // Says why the clock is below what was asked for, in words; empty where the driver knows of nothing. May throw
+  // DeviceError. Null: nobody can tell.
+  std::function<std::string()> throttled;
 };
 
 enum class SessionPhase {
@@ -179,7 +183,16 @@ class Session {
   void guard_step();
   [[nodiscard]] bool given_up_late();
   [[nodiscard]] std::optional<PromiseReport> promise_report(Nanoseconds begin, Nanoseconds end);
-  [[nodiscard]] RankSavings count_savings(const Stretches::Taken& run);
+  // What the computations of a step took, beside what the sweep says.
+  struct Computing {
+    int slowest = -1;      // type that took longest by that comparison; below 0: nothing to compare
+    double of_type = 0.0;  // its time over that of the sweep
+    double of_all = 0.0;   // the same of all computations
+  };
+  [[nodiscard]] Computing compare_with_sweep() const;
+  [[nodiscard]] std::string cause_of(const Computing& computing) const;
+  void know_swept_times(Schedule& schedule) const;
+  void count_savings(PromiseReport& report, const Stretches::Taken& run);
   void notice(const std::string& words);
 
   // The reporter's thread: evaluates the sweep and reports to the server.
@@ -201,8 +214,10 @@ class Session {
 
   const SessionOptions options_;
   const std::vector<Megahertz> clocks_;
+  const Seconds history_;  // of the counter, that the sampler keeps
   InstructionTypes types_;
   Sampler sampler_;
+  const std::function<std::string()> throttled_;
   std::unique_ptr<ClockController> controller_;
 
   // The training thread's own.
@@ -224,7 +239,7 @@ class Session {
   PromiseGuard guard_;
   Nanoseconds late_at_ = 0;  // when this step's clocks are given up; 0: never
   bool given_up_ = false;    // they were
-  Stretches stretches_;
+  Stretches stretches_{to_nanoseconds(0.8 * history_)};
   struct Upcoming {
     const std::uint32_t* next = nullptr;
     const std::uint32_t* end = nullptr;
@@ -262,9 +277,11 @@ class Session {
   struct PromiseNews {
     PromiseReport report;
     Stretches::Taken run;  // since the news before
+    Computing computing;   // of the step that it was reported after
   };
   std::deque<PromiseNews> promises_;  // to be reported
   std::int64_t told_of_promise_ = 0;  // the version of the schedule of which the user was told that it was given up
+  std::int64_t told_of_energy_ = 0;   // the same of one that takes more energy than maximum clocks
   Savings savings_;                   // the reporter's
   std::deque<StepReport> steps_;  // reports that the server asks for; the oldest are dropped where it cannot keep up
   std::optional<OrderReport> other_order_;  // to be reported

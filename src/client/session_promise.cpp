@@ -1,7 +1,10 @@
 // How a session runs by its promise guard: which clocks a step may be given, when a step is too late to go on at them,
 // and what is reported. All of this is the training thread's, unless it says otherwise.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/monotonic_time.h"
 #include "client/session_schedule.h"
@@ -37,7 +40,7 @@ std::optional<PromiseReport> Session::promise_report(Nanoseconds begin, Nanoseco
   const PromiseGuard::Step step = sweeps()      ? PromiseGuard::Step::kSweep
                                   : had_clocks_ ? PromiseGuard::Step::kPlanned
                                                 : PromiseGuard::Step::kAtMaximum;
-  stretches_.count(step, begin, end);
+  stretches_.count(step, begin, end, guard_.version());
   if (step == PromiseGuard::Step::kSweep) {
     guard_.count_swept(probe_clock_ ? Megahertz(0) : *sweep_clock_, to_seconds(end - begin));
     return std::nullopt;
@@ -46,17 +49,13 @@ std::optional<PromiseReport> Session::promise_report(Nanoseconds begin, Nanoseco
   const auto report = guard_.count(step, to_seconds(end - begin), given_up_);
   if (!report) return std::nullopt;
   const double scale = options_.time_scale;
-  return PromiseReport{options_.rank.rank,
-                       guard_.version(),
-                       report->iterations,
-                       report->time * scale,
-                       report->at_maximum * scale,
-                       report->slower,
-                       {}};
+  return PromiseReport{options_.rank.rank,   guard_.version(),           report->iterations,
+                       report->time * scale, report->at_maximum * scale, report->slower};
 }
 
-// For the reporter's thread.
-RankSavings Session::count_savings(const Stretches::Taken& run) {
+// For the reporter's thread. A GPU that takes more by its plan than at maximum clocks is said once; what follows is the
+// server's to decide, which knows the other ranks' GPUs.
+void Session::count_savings(PromiseReport& report, const Stretches::Taken& run) {
   sampler_.settle(std::max(run.planned.end, run.at_maximum.end), kLongestSettling);
   savings_.add(run, [this](Nanoseconds begin, Nanoseconds end) -> std::optional<Joules> {
     const IntervalEnergy counted = sampler_.energy_between(0, begin, end);
@@ -66,8 +65,25 @@ RankSavings Session::count_savings(const Stretches::Taken& run) {
   RankSavings scaled = savings_.so_far();
   scaled.time = scaled.time * options_.time_scale;
   scaled.time_at_maximum = scaled.time_at_maximum * options_.time_scale;
-  const std::scoped_lock lock(mutex_);
-  return state_.savings = scaled;
+  scaled.time_error = scaled.time_error * options_.time_scale;
+  report.savings = scaled;
+  report.energy = savings_.of_iteration(report.version);
+  const IterationEnergy& energy = report.energy;
+  const double error = std::hypot(energy.planned_error.value(), energy.at_maximum_error.value());
+  const bool dearer =
+      energy.at_maximum > Joules(0) && (energy.planned - energy.at_maximum).value() > kEnergyDeviations * error;
+  bool tell = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    state_.savings = scaled;
+    if (dearer && state_.promise == PromiseVerdict::kKept) state_.promise = PromiseVerdict::kDearer;
+    tell = dearer && std::exchange(told_of_energy_, report.version) != report.version;
+  }
+  if (!tell) return;
+  notice(
+      fmt::format("iterations by the plan take {:.4g} J of this GPU, at maximum clocks they take {:.4g} J: the "
+                  "planning server is told",
+                  energy.planned.value(), energy.at_maximum.value()));
 }
 
 }  // namespace flyball

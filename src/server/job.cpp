@@ -47,6 +47,7 @@ std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const Job
                     plan.wants_steps() && !at_maximum, plan.order(), computations_text(computations)));
     if (kind == JobKind::kZeus) texts->zeus_tails.push_back(zeus_tail(computations));
   }
+  if (promised_against > Seconds(0)) texts->energy = plan.energy_promise(run, schedule);
   return texts;
 }
 
@@ -452,6 +453,18 @@ std::shared_ptr<const std::string> Job::zeus_tail_for(const RankPlace& rank) con
   if (!current_ || stored_.kind != JobKind::kZeus) return nullptr;
   const auto& texts = current_->pipelines[static_cast<std::size_t>(rank.dp_rank)].texts;
   return {texts, &texts->zeus_tails[static_cast<std::size_t>(rank.pp_rank)]};
+}
+
+bool Job::take_promise(const PromiseReport& report) {
+  const RankRequest& rank = registered_rank(report.rank).request;
+  const Deployment::Pipeline& pipeline = current_->pipelines[static_cast<std::size_t>(rank.dp_rank)];
+  const bool at_maximum = promise_.at_maximum();
+  energy_.take(report, rank.dp_rank, rank.pp_rank, at_maximum);
+  const auto energy =
+      energy_.energy(request().stages, at_maximum ? report.version : 0, [&](int number) -> const EnergyPromise& {
+        return current_->pipelines[static_cast<std::size_t>(number)].texts->energy;
+      });
+  return promise_.take(report, pipeline.allowed / current_->plan->max_clock_time_in_order(), energy);
 }
 
 void Job::set_savings(int rank, const RankSavings& savings) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/energy_watch.h"
 #include "server/job_plan.h"
 #include "server/measurements.h"
 #include "server/promise_watch.h"
@@ -65,6 +66,7 @@ struct Deployment {
   struct Texts {
     std::vector<std::string> tails;       // ScheduleText::tail
     std::vector<std::string> zeus_tails;  // the same for Zeus's interface; empty for other jobs
+    EnergyPromise energy;
   };
   struct Pipeline {
     std::size_t point = 0;
@@ -155,7 +157,11 @@ class Job {
   void set_warnings(std::string warnings) { warnings_ = std::move(warnings); }
   void set_progress(double share) { progress_ = share; }
   [[nodiscard]] const std::shared_ptr<const JobPlan>& plan() const { return plan_; }
-  [[nodiscard]] PromiseWatch& promise() { return promise_; }
+  [[nodiscard]] const PromiseWatch& promise() const { return promise_; }
+  // A plan of new measurements is trusted anew.
+  void trust_anew() { promise_.begin_anew(); }
+  // Takes a rank's report of the version in force. Returns whether the ranks' schedules have to change.
+  bool take_promise(const PromiseReport& report);
   // Takes what a rank has saved since its session began. A rank that begins anew counts from zero.
   void set_savings(int rank, const RankSavings& savings);
   [[nodiscard]] JobSavings savings() const;
@@ -201,6 +207,7 @@ class Job {
   std::shared_ptr<const JobPlan> plan_;
   std::shared_ptr<const Deployment> current_;
   PromiseWatch promise_;
+  EnergyWatch energy_;
   struct Saved {
     RankSavings earlier;  // by sessions of this rank that have ended
     RankSavings now;

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cmath>
 #include <string>
+#include <thread>
 
 #include "base/record.h"
 #include "server/test_server.h"
@@ -135,6 +138,75 @@ TEST_F(PromiseTest, SavingsAreThoseOfAllRanks) {
   all = client_.status("job").savings;
   EXPECT_EQ(all.energy, Joules(1150));
   EXPECT_EQ(all.energy_at_maximum, Joules(1310));
+}
+
+// Both stages take 100 J at maximum clocks and `planned` by the newest schedule, all known to 0.1 J.
+class EnergyPromiseTest : public PromiseTest {
+ protected:
+  void report_energy(double planned, std::int64_t iterations, double at_maximum = 100.0) {
+    for (int rank = 0; rank < job_.ranks(); ++rank) {
+      PromiseReport report;
+      report.rank = rank;
+      report.version = newest_.version;
+      report.iterations = iterations;
+      report.time = report.at_maximum = Seconds(2);
+      report.energy = {Joules(planned), Joules(0.1), Joules(at_maximum), Joules(0.1)};
+      EXPECT_EQ(ask(report).status, 204u);
+    }
+  }
+};
+
+// 110 J where 100 J are taken at maximum clocks: all ranks run at these for a moment, which confirms it.
+TEST_F(EnergyPromiseTest, WhatTakesMoreThanMaximumClocksIsGivenUp) {
+  report_energy(110.0, 10);  // too soon
+  EXPECT_TRUE(is_newest());
+  report_energy(110.0, 20);
+  next_schedule();
+  EXPECT_TRUE(newest_.at_maximum);
+  EXPECT_EQ(client_.status("job").trouble, "");
+  report_energy(0.0, 10);
+  const JobStatus status = client_.status("job");
+  EXPECT_EQ(status.promise.verdict, PromiseVerdict::kDearer);
+  EXPECT_NEAR(status.promise.measured_saving_pct, -10.0, 1e-9);
+  // 0.1 J of each of two ranks, of 200 J: sqrt(2) * 0.1 * sqrt(1 + 1.1 * 1.1) / 200.
+  EXPECT_NEAR(status.promise.measured_saving_error_pct, 100.0 * std::sqrt(2.0 * 2.21) * 0.1 / 200.0, 1e-9);
+  EXPECT_GT(status.promise.promised_saving_pct, 0.0);
+  EXPECT_THAT(status.trouble, HasSubstr("take 10.00 % more energy than maximum clocks"));
+  EXPECT_TRUE(is_newest());
+  report_energy(0.0, 100);
+  next_schedule();
+  EXPECT_FALSE(newest_.at_maximum);
+}
+
+// 1 J less than at maximum clocks, where the plan promises several per cent.
+TEST_F(EnergyPromiseTest, WhatSavesLessIsSaidAndRunsOn) {
+  report_energy(99.0, 20);
+  next_schedule();
+  EXPECT_TRUE(newest_.at_maximum);
+  report_energy(0.0, 10);
+  next_schedule();
+  EXPECT_FALSE(newest_.at_maximum);
+  EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kDearer);
+  EXPECT_THAT(client_.status("job").trouble, HasSubstr("the plan saves 1.00 % of the energy of maximum clocks"));
+  report_energy(99.0, 20);
+  EXPECT_TRUE(is_newest());  // no news
+  measure_again();
+  // The plan of the same measurements is the same.
+  for (int i = 0; i < 2000 && !client_.status("job").trouble.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(client_.status("job").trouble, "");
+}
+
+// It seemed so only because maximum clocks take more by now.
+TEST_F(EnergyPromiseTest, WhatMaximumClocksTakeNowDecides) {
+  report_energy(99.0, 20);
+  next_schedule();
+  report_energy(0.0, 10, 140.0);
+  next_schedule();
+  EXPECT_FALSE(newest_.at_maximum);
+  EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kKept);
+  EXPECT_EQ(client_.status("job").trouble, "");
 }
 
 TEST_F(PromiseTest, ReportsThatTellNothingChangeNothing) {
