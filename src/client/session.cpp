@@ -80,6 +80,7 @@ Session::~Session() {
   controller_.reset();
   reporter_.join();
   if (listener_.joinable()) listener_.join();
+  tell_savings();
 }
 
 void Session::notice(const std::string& words) {

@@ -193,6 +193,8 @@ class Session {
   [[nodiscard]] std::string cause_of(const Computing& computing) const;
   void know_swept_times(Schedule& schedule) const;
   void count_savings(PromiseReport& report, const Stretches::Taken& run);
+  [[nodiscard]] static std::int64_t new_session_number();
+  void tell_savings();
   void notice(const std::string& words);
 
   // The reporter's thread: evaluates the sweep and reports to the server.
@@ -282,7 +284,8 @@ class Session {
   std::deque<PromiseNews> promises_;  // to be reported
   std::int64_t told_of_promise_ = 0;  // the version of the schedule of which the user was told that it was given up
   std::int64_t told_of_energy_ = 0;   // the same of one that takes more energy than maximum clocks
-  Savings savings_;                   // the reporter's
+  const std::int64_t session_number_ = new_session_number();
+  Savings savings_;               // the reporter's
   std::deque<StepReport> steps_;  // reports that the server asks for; the oldest are dropped where it cannot keep up
   std::optional<OrderReport> other_order_;  // to be reported
   std::int64_t told_of_order_ = 0;          // the version of the schedule of which the user was told so

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
 
 #include "base/monotonic_time.h"
+#include "base/random_digits.h"
 #include "client/session_schedule.h"
 
 namespace flyball {
@@ -19,7 +21,11 @@ void Session::guard_step() {
     const RankSchedule& plan = schedule_->plan;
     if (!plan.report_steps && plan.max_clock_time > Seconds(0)) ratio = plan.allowed_time / plan.max_clock_time;
   }
-  guard_.adopt(planned ? schedule_->plan.version : 0, ratio, planned && schedule_->plan.at_maximum);
+  Seconds limited_time;
+  if (planned && controller_ && has_server() && schedule_->plan.limited) {
+    limited_time = std::max(schedule_->plan.allowed_time, schedule_->plan.iteration_time) / options_.time_scale;
+  }
+  guard_.adopt(planned ? schedule_->plan.version : 0, ratio, planned && schedule_->plan.at_maximum, limited_time);
   sets_clocks_ = had_clocks_ = planned && !schedule_->plan.at_maximum && guard_.may_set_clocks();
   given_up_ = false;
   const Seconds patience = guard_.patience();
@@ -84,6 +90,23 @@ void Session::count_savings(PromiseReport& report, const Stretches::Taken& run) 
       fmt::format("iterations by the plan take {:.4g} J of this GPU, at maximum clocks they take {:.4g} J: the "
                   "planning server is told",
                   energy.planned.value(), energy.at_maximum.value()));
+}
+
+// A rank whose process is started anew counts from zero; the server tells the two by this number.
+std::int64_t Session::new_session_number() { return 1 + std::stoll(random_digits(12), nullptr, 16); }
+
+// The last word of a session.
+void Session::tell_savings() {
+  const RankSavings& saved = state_.savings;
+  if (saved.iterations == 0 || !(saved.energy_at_maximum > Joules(0))) return;
+  const Joules energy = saved.energy_at_maximum - saved.energy;
+  notice(
+      fmt::format("{} iterations by plan took {:.5g} J of this GPU, {:.5g} J (+-{:.2g}) or {:.2f} % less than at "
+                  "maximum clocks, and "
+                  "{:.5g} s, {:+.2f} % of the time at these",
+                  saved.iterations, saved.energy.value(), energy.value(), saved.energy_error.value(),
+                  100.0 * (energy / saved.energy_at_maximum), saved.time.value(),
+                  100.0 * (saved.time / saved.time_at_maximum - 1.0)));
 }
 
 }  // namespace flyball

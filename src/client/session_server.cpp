@@ -121,7 +121,13 @@ bool Session::talk() {
     lock.unlock();
     PromiseReport report = news.report;
     if (report.slower) report.cause = cut_between_characters(cause_of(news.computing), kLongestCause);
-    if (first) {
+    report.session = session_number_;
+    if (first && report.at_maximum == Seconds(0)) {
+      notice(
+          fmt::format("iterations by the plan take {:.4g} s, longer than promised inside the limits on power; it "
+                      "stays in force, and the planning server is told{}{}",
+                      report.time.value(), report.cause.empty() ? "" : "; ", report.cause));
+    } else if (first) {
       notice(fmt::format(
           "iterations by the plan take {:.4g} s, longer than promised; at maximum clocks they take {:.4g} s: "
           "clocks are at their default, and the planning server is told{}{}",

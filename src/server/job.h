@@ -67,6 +67,7 @@ struct Deployment {
     std::vector<std::string> tails;       // ScheduleText::tail
     std::vector<std::string> zeus_tails;  // the same for Zeus's interface; empty for other jobs
     EnergyPromise energy;
+    Seconds promised_time;  // of an iteration, by the profile
   };
   struct Pipeline {
     std::size_t point = 0;
@@ -79,6 +80,9 @@ struct Deployment {
   std::int64_t version = 0;
   std::int64_t frontier_version = 0;
 };
+
+// Adds the savings of another rank, session or job.
+void add_savings(RankSavings& to, const RankSavings& more);
 
 class Job {
  public:
@@ -105,6 +109,7 @@ class Job {
   JobRank& add_rank(const RankRequest& request);
   void remove_rank(int rank);
   void restore(LoadedRank rank);
+  void restore(const StoredSavings& savings);
 
   [[nodiscard]] bool all_registered() const;
   [[nodiscard]] bool all_profiled() const;
@@ -159,12 +164,17 @@ class Job {
   [[nodiscard]] const std::shared_ptr<const JobPlan>& plan() const { return plan_; }
   [[nodiscard]] const PromiseWatch& promise() const { return promise_; }
   // A plan of new measurements is trusted anew.
-  void trust_anew() { promise_.begin_anew(); }
+  void trust_anew() {
+    promise_.begin_anew();
+    energy_ = {};
+  }
   // Takes a rank's report of the version in force. Returns whether the ranks' schedules have to change.
   bool take_promise(const PromiseReport& report);
-  // Takes what a rank has saved since its session began. A rank that begins anew counts from zero.
-  void set_savings(int rank, const RankSavings& savings);
+  // Takes what a rank has saved since its session began; a new session counts from zero. Returns what is to be stored.
+  StoredSavings set_savings(int rank, std::int64_t session, const RankSavings& savings);
   [[nodiscard]] JobSavings savings() const;
+  // Returns what the iterations of savings() take as promised.
+  [[nodiscard]] Joules promised_energy() const;
 
   // Returns the runs that have to be prepared (JobPlan::prepare) before deployment() may be called. There must be a
   // plan.
@@ -208,11 +218,7 @@ class Job {
   std::shared_ptr<const Deployment> current_;
   PromiseWatch promise_;
   EnergyWatch energy_;
-  struct Saved {
-    RankSavings earlier;  // by sessions of this rank that have ended
-    RankSavings now;
-  };
-  std::map<int, Saved> saved_;  // by rank
+  std::map<int, StoredSavings> saved_;  // by rank
 };
 
 }  // namespace flyball

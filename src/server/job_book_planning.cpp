@@ -314,13 +314,11 @@ void JobBook::take_promise(const std::string& id, const PromiseReport& report) {
   const EntryPointer entry = heard(id);
   Job& job = entry->job;
   (void)job.registered_rank(report.rank);
-  job.set_savings(report.rank, report.savings);
+  // Nobody waits for this write: the rank's next report tells the same and more.
+  store_.submit(job.set_savings(report.rank, report.session, report.savings), [](const std::exception_ptr&) {});
   const auto& current = job.current();
   // Reports of what no longer runs tell nothing; ranks report again from time to time.
-  if (!current || current->version != report.version || entry->versions_in_flight > 0 || entry->task ||
-      current->plan->is_limited()) {
-    return;
-  }
+  if (!current || current->version != report.version || entry->versions_in_flight > 0 || entry->task) return;
   const bool was_fine = job.promise().trouble().empty();
   const bool changes = job.take_promise(report);
   const std::string trouble = job.promise().trouble();

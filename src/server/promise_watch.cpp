@@ -67,6 +67,15 @@ bool PromiseWatch::take(const PromiseReport& report, double ratio, const std::op
   return was_at_maximum != at_maximum();
 }
 
+void PromiseWatch::take_limited(const PromiseReport& report, Seconds promised) {
+  limited_ = true;
+  known_.promised = promised;
+  known_.measured = report.time;
+  known_.verdict = report.slower ? PromiseVerdict::kSlower : PromiseVerdict::kKept;
+  known_.cause.clear();
+  if (!report.cause.empty()) known_.cause = fmt::format("rank {}: {}", report.rank, report.cause);
+}
+
 void PromiseWatch::take_planned(const PromiseReport& report, const std::optional<EnergyComparison>& energy) {
   count_planned(report);
   if (report.at_maximum > Seconds(0)) {
@@ -137,6 +146,12 @@ void PromiseWatch::give_up(PromiseVerdict verdict) {
 }
 
 std::string PromiseWatch::trouble() const {
+  if (limited_ && known_.verdict == PromiseVerdict::kSlower) {
+    return fmt::format(
+        "iterations by the plan take {:.4g} s, but {:.4g} s are promised inside the limits on power: the plan stays in "
+        "force, since others may draw more; profile again if the training or its machines have changed{}{}",
+        known_.measured.value(), known_.promised.value(), known_.cause.empty() ? "" : "; ", known_.cause);
+  }
   const bool dearer = known_.verdict == PromiseVerdict::kDearer;
   if (mode_ != Mode::kGivenUp && !dearer) return {};
   if (!dearer) {

@@ -27,6 +27,9 @@ class PromiseWatch {
   // in force. Returns whether at_maximum() has changed.
   bool take(const PromiseReport& report, double ratio, const std::optional<EnergyComparison>& energy = std::nullopt);
 
+  // Takes a report of a plan inside limits on power, which promises a time of its own and is not given up.
+  void take_limited(const PromiseReport& report, Seconds promised);
+
   // A plan of new measurements is trusted anew.
   void begin_anew() { *this = {}; }
 
@@ -55,6 +58,7 @@ class PromiseWatch {
   double allowed_at_maximum_ = 0.0;  // what an iteration at maximum clocks must take for the plan to be as promised, s
   bool resumed_ = false;             // not long ago, since maximum clocks took longer as well
   std::int64_t pause_ = kWindow;     // iterations until the next attempt
+  bool limited_ = false;             // the plan is one inside limits on power
   bool costs_more_ = false;          // the plan was given up for its energy
 
   // Iterations by plan since maximum clocks were last measured.

@@ -298,7 +298,8 @@ Record<PromiseReport> description_of(const PromiseReport* /*type*/) {
       .field("at_maximum_s", &R::at_maximum, "What an iteration takes at maximum clocks. 0: unknown.",
              {.minimum = 0, .maximum = 1e6})
       .field("slower", &R::slower,
-             "Whether the iterations are longer than promised, and the rank therefore runs at maximum clocks now.")
+             "Whether the iterations are longer than promised, and the rank therefore runs at maximum clocks now, "
+             "unless its schedule is `limited`.")
       .field("compared_iterations", &R::savings, &RankSavings::iterations,
              "Number of iterations by plan whose time and energy have been compared with maximum clocks, since the "
              "rank's session began.",
@@ -326,7 +327,9 @@ Record<PromiseReport> description_of(const PromiseReport* /*type*/) {
              {.minimum = 0, .maximum = 1e12})
       .field("cause", &R::cause,
              "Why the iterations are longer than promised, in words, as far as the rank can see it.",
-             {.longest = kLongestCause});
+             {.longest = kLongestCause})
+      .field("session", &R::session, "A number of the session that counts what is compared. 0: not told.",
+             {.minimum = 0});
 }
 
 // --- Answers -----------------------------------------------------------------------------------------------------
@@ -447,6 +450,7 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
       .field("compared_energy_error_j", &R::savings, &JobSavings::energy_error,
              "Standard error of that difference, by how windows of some iterations differ. It holds no error of the "
              "counters' scale.")
+      .field("compared_energy_promised_j", &R::promised_energy, "What these iterations were promised to take.")
       .field("compared_time_s", &R::savings, &JobSavings::time, "How long these iterations have taken.")
       .field("compared_time_at_maximum_s", &R::savings, &JobSavings::time_at_maximum,
              "How long as many iterations at maximum clocks take.")
@@ -579,6 +583,10 @@ Record<RankSchedule> description_of(const RankSchedule* /*type*/) {
              "Whether the rank is to run at default clocks for now, and to report what its iterations take.")
       .field("report_steps", &R::report_steps,
              "Whether ranks are to report the iterations that they run by this schedule.")
+      .field(
+          "limited", &R::limited,
+          "Whether the plan keeps to limits on power: it promises the longer of allowed_time_s and iteration_time_s, "
+          "and ranks keep its clocks even if iterations take longer.")
       .field("order", &R::order,
              "Number of the order in which the computations stand. 0: that of the schedule, as registered. Any other "
              "number is the same for all ranks and versions of one order; a rank runs this order in an iteration for "

@@ -202,10 +202,11 @@ struct PromiseReport {
   std::int64_t iterations = 0;  // that have run by it
   Seconds time;                 // of the latest, a mean
   Seconds at_maximum;           // what an iteration at maximum clocks takes; 0: unknown
-  bool slower = false;          // longer than promised: the rank runs at maximum clocks now
-  RankSavings savings = {};     // up to now
+  bool slower = false;       // longer than promised: the rank runs at maximum clocks now, unless RankSchedule::limited
+  RankSavings savings = {};  // up to now
   IterationEnergy energy = {};  // of the rank's GPU
   std::string cause = {};       // why iterations are longer than promised, as far as the rank can see it
+  std::int64_t session = 0;     // a number of the session that counts `savings`, above 0; 0: not told
 };
 
 // By how many of its standard errors a measured energy must be too large before it counts as such.
@@ -331,6 +332,7 @@ struct JobStatus {
   std::vector<StragglerState> stragglers;
   JobPromise promise;
   JobSavings savings;
+  Joules promised_energy;  // what `savings.iterations` iterations take as promised
 };
 
 // What GET /v1/jobs/{job}/events tells, besides a JobStatus (event "state") and a StragglerNotice ("straggler").
@@ -421,6 +423,9 @@ struct RankSchedule {
   Seconds max_clock_time;
   bool at_maximum = false;    // default clocks for now, whatever the computations say; see PromiseReport
   bool report_steps = false;  // the server adjusts the plan by what the ranks then run; see StepReport
+  // The plan keeps to limits on power, which maximum clocks may exceed: it promises allowed_time or, if that is longer,
+  // iteration_time, and is not given up where iterations take longer.
+  bool limited = false;
   // Of the order of the computations: 0 for the schedule's own, as registered, else a number that all ranks have for
   // this order in every version. Ranks run another order than the schedule's only while all of them hold it.
   std::int64_t order = 0;

@@ -10,6 +10,7 @@
 
 #include "base/record.h"
 #include "server/test_server.h"
+#include "support/temp_folder.h"
 
 namespace flyball {
 namespace {
@@ -207,6 +208,72 @@ TEST_F(EnergyPromiseTest, WhatMaximumClocksTakeNowDecides) {
   EXPECT_FALSE(newest_.at_maximum);
   EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kKept);
   EXPECT_EQ(client_.status("job").trouble, "");
+}
+
+// What a session counts is counted once, however often it reports, and a new session's beside it: also of a server that
+// was started again in between.
+TEST(SavingsOfServers, SurviveThem) {
+  const TempFolder folder;
+  const JobRequest job = small_job("job");
+  const auto report_savings = [&](Client& client, std::int64_t session, std::int64_t iterations) {
+    PromiseReport report;
+    report.version = 1;
+    report.iterations = 10;
+    report.time = report.at_maximum = Seconds(2);
+    report.session = session;
+    const auto n = static_cast<double>(iterations);
+    report.savings = {iterations, Joules(6 * n), Joules(7 * n), Seconds(2 * n), Seconds(2 * n), Joules(n), Seconds(0)};
+    EXPECT_EQ(client.ask("POST", "/v1/jobs/job/promises", to_json(report).dump()).status, 204u);
+  };
+  const auto expect_savings = [](Client& client, std::int64_t iterations, double error) {
+    const JobStatus status = client.status("job");
+    const auto n = static_cast<double>(iterations);
+    EXPECT_EQ(status.savings.iterations, iterations);
+    EXPECT_NEAR(status.savings.energy.value(), 6 * n, 1e-9);
+    EXPECT_NEAR(status.savings.energy_at_maximum.value(), 7 * n, 1e-9);
+    EXPECT_NEAR(status.savings.energy_error.value(), error, 1e-9);
+    // The plan promises less than maximum clocks take.
+    EXPECT_GT(status.promised_energy, Joules(0));
+    EXPECT_LT(status.promised_energy, status.savings.energy_at_maximum);
+  };
+  {
+    ServerThread server(local_options(folder / "server.db"));
+    Client client(server.port(), kToken);
+    run_profiling(client, job);
+    (void)client.schedule(job.id, 0);
+    report_savings(client, 17, 100);
+    report_savings(client, 17, 200);
+    expect_savings(client, 200, 200.0);
+  }
+  ServerThread server(local_options(folder / "server.db"));
+  Client client(server.port(), kToken);
+  (void)client.schedule(job.id, 0);
+  expect_savings(client, 200, 200.0);
+  report_savings(client, 17, 300);  // the session has joined again
+  expect_savings(client, 300, 300.0);
+  report_savings(client, 18, 400);     // another process of this rank, that has run longer already
+  expect_savings(client, 700, 500.0);  // 300 and 400 are the sides of a right angle
+}
+
+// Limits that the plan of maximum clocks would break: it promises a time of its own, and iterations that are longer are
+// said. Nobody runs at maximum clocks.
+TEST_F(PromiseTest, InsideLimitsIsSaidAndNotGivenUp) {
+  JobLimits limits;
+  limits.max_power = 0.97 * client_.status("job").power->peak;
+  EXPECT_LT(client_.ask("PUT", "/v1/jobs/job/limits", to_json(limits).dump()).status, 300u);
+  next_schedule();
+  EXPECT_TRUE(newest_.limited);
+  EXPECT_EQ(newest_.max_clock_time, Seconds(0));
+  const double promised = std::max(newest_.allowed_time, newest_.iteration_time).value();
+  report(10, promised);
+  EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kKept);
+  report(20, 1.1 * promised, true);
+  EXPECT_TRUE(is_newest());
+  EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kSlower);
+  EXPECT_NEAR(client_.status("job").promise.promised.value(), promised, 1e-9);
+  EXPECT_THAT(client_.status("job").trouble, HasSubstr("promised inside the limits on power"));
+  report(40, promised);
+  EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kKept);
 }
 
 TEST_F(PromiseTest, ReportsThatTellNothingChangeNothing) {
