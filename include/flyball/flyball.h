@@ -250,7 +250,7 @@ FLYBALL_API int flyball_set_straggler(flyball_session* session, int id, double d
  * waiting where the sweep saw too little waiting to tell it. */
 FLYBALL_API int flyball_profile_again(flyball_session* session);
 
-enum { FLYBALL_UNKNOWN = 0, FLYBALL_KEPT = 1, FLYBALL_SLOWER = 2 };
+enum { FLYBALL_UNKNOWN = 0, FLYBALL_KEPT = 1, FLYBALL_SLOWER = 2, FLYBALL_DEARER = 3 };
 
 enum { FLYBALL_PROFILING = 0, FLYBALL_WAITING = 1, FLYBALL_RUNNING = 2, FLYBALL_IDLE = 3 };
 
@@ -308,6 +308,7 @@ typedef struct flyball_session_state {
   double compared_energy_j;
   /* What as many iterations at maximum clocks take. */
   double compared_energy_at_maximum_j;
+  double compared_energy_error_j; /* standard error of the difference of these energies */
 } flyball_session_state;
 
 FLYBALL_API int flyball_session_get_state(flyball_session* session, flyball_session_state* state);

@@ -178,6 +178,7 @@ int promise_code(PromiseVerdict verdict) {
     case PromiseVerdict::kUnknown: return FLYBALL_UNKNOWN;
     case PromiseVerdict::kKept: return FLYBALL_KEPT;
     case PromiseVerdict::kSlower: return FLYBALL_SLOWER;
+    case PromiseVerdict::kDearer: return FLYBALL_DEARER;
   }
   return FLYBALL_UNKNOWN;
 }
@@ -209,6 +210,7 @@ flyball_session_state state_of(const SessionState& from) {
   state.compared_iterations = from.savings.iterations;
   state.compared_energy_j = from.savings.energy.value();
   state.compared_energy_at_maximum_j = from.savings.energy_at_maximum.value();
+  state.compared_energy_error_j = from.savings.energy_error.value();
   return state;
 }
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "client/agent_client.h"
 #include "driver/patience.h"

@@ -53,10 +53,11 @@ double spread(Latest latest, double middle) {
 
 }  // namespace
 
-void PromiseGuard::adopt(std::int64_t version, double ratio, bool at_maximum) {
+void PromiseGuard::adopt(std::int64_t version, double ratio, bool at_maximum, Seconds limited_time) {
   if (version == version_) return;
   version_ = version;
   ratio_ = ratio;
+  limited_time_ = limited_time.value();
   at_maximum_ = at_maximum;
   given_up_ = false;
   settling_ = true;
@@ -76,6 +77,7 @@ Seconds PromiseGuard::patience() const {
 
 std::optional<PromiseGuard::Report> PromiseGuard::count(Step step, Seconds time, bool given_up) {
   if (step == Step::kPlanned) leave_maximum();
+  if (limited_time_ > 0.0 && step == Step::kPlanned) return count_limited(time.value());
   if (ratio_ == 0.0) return std::nullopt;
   return step == Step::kAtMaximum ? count_at_maximum(time.value()) : count_planned(time.value(), given_up);
 }
@@ -138,6 +140,17 @@ std::optional<PromiseGuard::Report> PromiseGuard::count_planned(double time, boo
   const double latest = mean(times_, kMeasuredSteps);
   if (slower) return give_up(latest);
   return Report{false, iterations_, Seconds(latest), Seconds(reference_.time)};
+}
+
+// The first step may have begun at other clocks. There is nothing else to compare with: maximum clocks are not allowed.
+std::optional<PromiseGuard::Report> PromiseGuard::count_limited(double time) {
+  if (iterations_++ > 0) times_.add(time);
+  if (times_.size < kMeasuredSteps || !is_report_due()) return std::nullopt;
+  const double middle = median(times_, times_.size);
+  const double error =
+      std::max(kLeastSpread, spread(times_, middle)) * kMedianDeviation / std::sqrt(static_cast<double>(times_.size));
+  const bool slower = middle / limited_time_ - 1.0 > kPromiseTolerance + kDeviationsOfMedian * error;
+  return Report{slower, iterations_, Seconds(middle), Seconds(0)};
 }
 
 // The report is repeated, since the server may have been away.

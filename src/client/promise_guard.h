@@ -39,8 +39,9 @@ class PromiseGuard {
   };
 
   // Tells which schedule the next step belongs to, before each step. `ratio` is 0 where nothing is promised: its clocks
-  // are then never given up.
-  void adopt(std::int64_t version, double ratio, bool at_maximum);
+  // are then never given up. Of a plan inside limits on power, `ratio` is 0 and `limited_time` what an iteration may
+  // take; whether it does is reported, and changes nothing.
+  void adopt(std::int64_t version, double ratio, bool at_maximum, Seconds limited_time = {});
 
   [[nodiscard]] std::int64_t version() const { return version_; }
 
@@ -85,6 +86,7 @@ class PromiseGuard {
 
   std::optional<Report> count_at_maximum(double time);
   std::optional<Report> count_planned(double time, bool given_up);
+  std::optional<Report> count_limited(double time);
   void leave_maximum();
   void measure_maximum();
   void close_swept_clock();
@@ -99,6 +101,7 @@ class PromiseGuard {
   std::int64_t version_ = 0;
   double ratio_ = 0.0;
   bool at_maximum_ = false;
+  double limited_time_ = 0.0;  // s; 0: the schedule is not inside limits
   bool given_up_ = false;
   Report broken_;  // what was reported then
   Reference reference_;

@@ -17,7 +17,9 @@
 namespace flyball {
 namespace {
 
-constexpr Seconds kHistory{60.0};             // of the counter
+constexpr Seconds kLeastHistory{60.0};        // of the counter
+constexpr Seconds kMostHistory{600.0};        // enough for five iterations of a large model
+constexpr double kMostSamples = 150'000;      // that it may take: 6 MB
 constexpr std::size_t kMostStepsWaiting = 4;  // to be reported
 constexpr double kLeastWaiting = 0.01;        // least share of waiting to know what it draws
 constexpr std::uint64_t kLeastChanges = 3;    // least clock changes to know how long one takes
@@ -44,7 +46,8 @@ Session::Session(SessionOptions options, SessionGpu gpu)
     : options_(std::move(options)),
       clocks_(gpu.clocks),
       held_back_(std::move(gpu.held_back)),
-      sampler_({gpu.meter}, {options_.sampling_period, kHistory}) {
+      history_(std::clamp(kMostSamples * options_.sampling_period, kLeastHistory, kMostHistory)),
+      sampler_({gpu.meter}, {options_.sampling_period, history_}) {
   check_options(options_);
   if (gpu.sink) {
     ClockController::Options controller = options_.controller;
@@ -85,6 +88,7 @@ Session::~Session() {
   if (reporting_) reporting_->interrupt();
   reporter_.join();
   controller_.reset();
+  tell_savings();
 }
 
 void Session::notice(const std::string& words) {
@@ -211,6 +215,7 @@ void Session::step_end() {
   std::optional<OrderReport> other;
   std::optional<PromiseReport> promise = promise_report(begin, now);
   const bool measured = !timeline_ || fetch_moments();
+  const Computing computing = promise && promise->slower && measured ? compare_with_sweep() : Computing();
   if (sweeps()) {
     step_.in_effect = measured ? controller_->held_since(probe_clock_ ? *probe_clock_ : *sweep_clock_) : 0;
     const std::size_t usual = step_.spans.size();
@@ -239,7 +244,7 @@ void Session::step_end() {
         }
         state_.at_maximum = promise->at_maximum;
         if (promises_.size() == kMostStepsWaiting) promises_.pop_front();
-        promises_.push_back({*promise, stretches_.take()});
+        promises_.push_back({*promise, stretches_.take(), computing});
         news = true;
       }
       news = hand_over_pace() || news;
@@ -291,7 +296,7 @@ CounterNews Session::counter_news(Nanoseconds after) {
 // Whether the counter told the energy from one moment to another. Of a long step only the end can be checked, since the
 // sampler remembers no more.
 bool Session::counted_whole(Nanoseconds begin, Nanoseconds end) const {
-  begin = std::max(begin, monotonic_now() - to_nanoseconds(kHistory - kLongestSettling));
+  begin = std::max(begin, monotonic_now() - to_nanoseconds(history_ - kLongestSettling));
   if (begin >= end) return true;
   const IntervalEnergy counted = sampler_.energy_between(0, begin, end);
   return counted.complete && counted.source != EnergySource::kFrozenCounter;

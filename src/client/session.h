@@ -157,7 +157,18 @@ class Session {
   void guard_step();
   [[nodiscard]] bool given_up_late();
   [[nodiscard]] std::optional<PromiseReport> promise_report(Nanoseconds begin, Nanoseconds end);
-  [[nodiscard]] RankSavings count_savings(const Stretches::Taken& run);
+  // What the computations of a step took, beside what the sweep says.
+  struct Computing {
+    int slowest = -1;      // type that took longest by that comparison; below 0: nothing to compare
+    double of_type = 0.0;  // its time over that of the sweep
+    double of_all = 0.0;   // the same of all computations
+  };
+  [[nodiscard]] Computing compare_with_sweep() const;
+  [[nodiscard]] std::string cause_of(const Computing& computing) const;
+  void know_swept_times(Schedule& schedule) const;
+  void count_savings(PromiseReport& report, const Stretches::Taken& run);
+  [[nodiscard]] static std::int64_t new_session_number();
+  void tell_savings();
   void notice(const std::string& words);
   void adopt_times(const std::shared_ptr<const ComputingTimes>& times);
   void note_asked(const InstructionSpan& span, bool measured);
@@ -189,6 +200,7 @@ class Session {
   const SessionOptions options_;
   const std::vector<Megahertz> clocks_;
   const std::function<std::string()> held_back_;
+  const Seconds history_;  // of the counter, that the sampler keeps
   InstructionTypes types_;
   Sampler sampler_;
   std::unique_ptr<ClockController> controller_;
@@ -222,7 +234,7 @@ class Session {
   Nanoseconds begun_since_ = 0;
   Nanoseconds late_at_ = 0;  // when this step's clocks are given up; 0: never
   bool given_up_ = false;    // they were
-  Stretches stretches_;
+  Stretches stretches_{to_nanoseconds(0.8 * history_)};
   struct Upcoming {
     const std::uint32_t* next = nullptr;
     const std::uint32_t* end = nullptr;
@@ -260,6 +272,7 @@ class Session {
   struct PromiseNews {
     PromiseReport report;
     Stretches::Taken run;  // since the news before
+    Computing computing;   // of the step that it was reported after
   };
   std::shared_ptr<const ComputingTimes> newest_times_;
   std::optional<PaceReport> pace_report_;  // the latest
@@ -268,7 +281,9 @@ class Session {
   bool reporter_gone_ = false;
   std::deque<PromiseNews> promises_;  // to be reported
   std::int64_t told_of_promise_ = 0;  // the version of the schedule of which the user was told that it was given up
-  Savings savings_;                   // the reporter's
+  std::int64_t told_of_energy_ = 0;   // the same of one that takes more energy than maximum clocks
+  const std::int64_t session_number_ = new_session_number();
+  Savings savings_;               // the reporter's
   std::deque<StepReport> steps_;  // reports that the server asks for; the oldest are dropped where it cannot keep up
   std::optional<OrderReport> other_order_;  // to be reported
   std::int64_t told_of_order_ = 0;          // the version of the schedule of which the user was told so

@@ -12,6 +12,7 @@
 #include "base/contain.h"
 #include "base/error.h"
 #include "base/monotonic_time.h"
+#include "base/utf8.h"
 #include "client/session_schedule.h"
 
 namespace flyball {
@@ -126,13 +127,20 @@ bool Session::talk() {
         news.report.slower && std::exchange(told_of_promise_, news.report.version) != news.report.version;
     lock.unlock();
     PromiseReport report = news.report;
-    if (first) {
+    if (report.slower) report.cause = cut_between_characters(cause_of(news.computing), kLongestCause);
+    report.session = session_number_;
+    if (first && report.at_maximum == Seconds(0)) {
+      notice(
+          fmt::format("iterations by the plan take {:.4g} s, longer than promised inside the limits on power; it "
+                      "stays in force, and the planning server is told{}{}",
+                      report.time.value(), report.cause.empty() ? "" : "; ", report.cause));
+    } else if (first) {
       notice(fmt::format(
           "iterations by the plan take {:.4g} s, longer than promised; at maximum clocks they take {:.4g} s: "
-          "clocks are at their default, and the planning server is told",
-          report.time.value(), report.at_maximum.value()));
+          "clocks are at their default, and the planning server is told{}{}",
+          report.time.value(), report.at_maximum.value(), report.cause.empty() ? "" : "; ", report.cause));
     }
-    report.savings = count_savings(news.run);
+    count_savings(report, news.run);
     send_or_drop([&] { server.send(options_.job.id, report); });
     return true;
   }
@@ -238,6 +246,7 @@ void Session::take(RankSchedule plan) {
   }
   schedule->plan = std::move(plan);
   const std::scoped_lock lock(mutex_);
+  know_swept_times(*schedule);
   heard_version_ = schedule->plan.version;
   newest_ = schedule;
 }

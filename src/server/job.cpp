@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <set>
@@ -40,15 +41,17 @@ std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const Job
   const Seconds promised_against = plan.is_limited() ? Seconds(0) : plan.max_clock_time_in_order();
   const auto texts = std::make_shared<Deployment::Texts>();
   for (const auto& computations : schedule.stages) {
-    texts->tails.push_back(
-        fmt::format(R"("stage":{},"point":{},"iteration_time_s":{},"iteration_energy_j":{},"straggler_power_w":{},)"
-                    R"("allowed_time_s":{},"max_clock_time_s":{},"at_maximum":{},"report_steps":{},"order":{},)"
-                    R"("computations":{}}})",
-                    texts->tails.size(), run.point, schedule.time.value(), schedule.energy.value(),
-                    schedule.straggler_power.value(), allowed.value(), promised_against.value(), at_maximum,
-                    plan.wants_steps() && !at_maximum, plan.order(), computations_text(computations)));
+    texts->tails.push_back(fmt::format(
+        R"("stage":{},"point":{},"iteration_time_s":{},"iteration_energy_j":{},"straggler_power_w":{},)"
+        R"("allowed_time_s":{},"max_clock_time_s":{},"at_maximum":{},"report_steps":{},"limited":{},"order":{},)"
+        R"("computations":{}}})",
+        texts->tails.size(), run.point, schedule.time.value(), schedule.energy.value(),
+        schedule.straggler_power.value(), allowed.value(), promised_against.value(), at_maximum,
+        plan.wants_steps() && !at_maximum, plan.is_limited(), plan.order(), computations_text(computations)));
     if (kind == JobKind::kZeus) texts->zeus_tails.push_back(zeus_tail(computations));
   }
+  texts->promised_time = std::max(schedule.time, allowed);
+  if (promised_against > Seconds(0)) texts->energy = plan.energy_promise(run, schedule);
   return texts;
 }
 
@@ -68,19 +71,22 @@ void check_waiting(const InstructionMeasurement& one, std::size_t index) {
                        index, one.energy.value(), one.time.value(), power, kLeastWaitingWatts, kMostWaitingWatts));
 }
 
+std::pair<int, std::pair<int, int>> place_of(const RankRequest& rank) {
+  return {rank.pp_rank, {rank.dp_rank, rank.tp_rank}};
+}
+
+}  // namespace
+
 void add_savings(RankSavings& to, const RankSavings& more) {
   to.iterations += more.iterations;
   to.energy += more.energy;
   to.energy_at_maximum += more.energy_at_maximum;
   to.time += more.time;
   to.time_at_maximum += more.time_at_maximum;
+  // Errors of different counters, and of different times, have nothing to do with each other.
+  to.energy_error = Joules(std::hypot(to.energy_error.value(), more.energy_error.value()));
+  to.time_error = Seconds(std::hypot(to.time_error.value(), more.time_error.value()));
 }
-
-std::pair<int, std::pair<int, int>> place_of(const RankRequest& rank) {
-  return {rank.pp_rank, {rank.dp_rank, rank.tp_rank}};
-}
-
-}  // namespace
 
 // --- Ranks -------------------------------------------------------------------------------------------------------
 
@@ -130,6 +136,8 @@ void Job::remove_rank(int rank) {
   places_.erase(place_of(found->second.request));
   ranks_.erase(found);
 }
+
+void Job::restore(const StoredSavings& savings) { saved_[savings.rank] = savings; }
 
 void Job::restore(LoadedRank loaded) {
   JobRank& rank = add_rank(loaded.rank.rank);
@@ -468,10 +476,42 @@ std::shared_ptr<const std::string> Job::zeus_tail_for(const RankPlace& rank) con
   return {texts, &texts->zeus_tails[static_cast<std::size_t>(rank.pp_rank)]};
 }
 
-void Job::set_savings(int rank, const RankSavings& savings) {
-  Saved& saved = saved_[rank];
-  if (savings.iterations < saved.now.iterations) add_savings(saved.earlier, saved.now);
+bool Job::take_promise(const PromiseReport& report) {
+  const RankRequest& rank = registered_rank(report.rank).request;
+  const Deployment::Pipeline& pipeline = current_->pipelines[static_cast<std::size_t>(rank.dp_rank)];
+  if (current_->plan->is_limited()) {
+    promise_.take_limited(report, pipeline.texts->promised_time);
+    return false;
+  }
+  const bool at_maximum = promise_.at_maximum();
+  energy_.take(report, rank.dp_rank, rank.pp_rank, at_maximum);
+  const auto energy =
+      energy_.energy(request().stages, at_maximum ? report.version : 0, [&](int number) -> const EnergyPromise& {
+        return current_->pipelines[static_cast<std::size_t>(number)].texts->energy;
+      });
+  return promise_.take(report, pipeline.waited_for / current_->plan->max_clock_time_in_order(), energy);
+}
+
+StoredSavings Job::set_savings(int rank, std::int64_t session, const RankSavings& savings) {
+  StoredSavings& saved = saved_[rank];
+  saved.job = stored_.job;
+  saved.rank = rank;
+  if (session != saved.session || savings.iterations < saved.now.iterations) {
+    add_savings(saved.earlier, saved.now);
+    saved.now = {};
+  }
+  // What is new was compared by the schedule in force, or by the one before while maximum clocks are measured.
+  double share = 1.0;
+  const auto found = ranks_.find(rank);
+  if (current_ && found != ranks_.end()) {
+    const double known =
+        current_->pipelines[static_cast<std::size_t>(found->second.request.dp_rank)].texts->energy.share;
+    if (known > 0.0) share = known;
+  }
+  saved.promised += share * (savings.energy_at_maximum - saved.now.energy_at_maximum);
+  saved.session = session;
   saved.now = savings;
+  return saved;
 }
 
 JobSavings Job::savings() const {
@@ -486,6 +526,13 @@ JobSavings Job::savings() const {
   all.iterations = longest.iterations;
   all.time = longest.time;
   all.time_at_maximum = longest.time_at_maximum;
+  all.time_error = longest.time_error;
+  return all;
+}
+
+Joules Job::promised_energy() const {
+  Joules all;
+  for (const auto& [rank, saved] : saved_) all += saved.promised;
   return all;
 }
 
@@ -517,6 +564,7 @@ JobStatus Job::status(double now) const {
   status.found_stragglers = found_stragglers();
   status.promise = promise_.known();
   status.savings = savings();
+  status.promised_energy = promised_energy();
   if (!current_) return status;
   status.power = current_->plan->power();
   const auto next = next_change(limits(), now, Seconds(0));

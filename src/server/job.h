@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/energy_watch.h"
 #include "server/found_stragglers.h"
 #include "server/job_plan.h"
 #include "server/measurements.h"
@@ -67,6 +68,8 @@ struct Deployment {
   struct Texts {
     std::vector<std::string> tails;       // ScheduleText::tail
     std::vector<std::string> zeus_tails;  // the same for Zeus's interface; empty for other jobs
+    EnergyPromise energy;
+    Seconds promised_time;  // of an iteration, by the profile
   };
   struct Pipeline {
     std::size_t point = 0;
@@ -80,6 +83,9 @@ struct Deployment {
   std::int64_t version = 0;
   std::int64_t frontier_version = 0;
 };
+
+// Adds the savings of another rank, session or job.
+void add_savings(RankSavings& to, const RankSavings& more);
 
 class Job {
  public:
@@ -106,6 +112,7 @@ class Job {
   JobRank& add_rank(const RankRequest& request);
   void remove_rank(int rank);
   void restore(LoadedRank rank);
+  void restore(const StoredSavings& savings);
 
   [[nodiscard]] bool all_registered() const;
   [[nodiscard]] bool all_profiled() const;
@@ -174,10 +181,19 @@ class Job {
   void set_warnings(std::string warnings) { warnings_ = std::move(warnings); }
   void set_progress(double share) { progress_ = share; }
   [[nodiscard]] const std::shared_ptr<const JobPlan>& plan() const { return plan_; }
-  [[nodiscard]] PromiseWatch& promise() { return promise_; }
-  // Takes what a rank has saved since its session began. A rank that begins anew counts from zero.
-  void set_savings(int rank, const RankSavings& savings);
+  [[nodiscard]] const PromiseWatch& promise() const { return promise_; }
+  // A plan of new measurements is trusted anew.
+  void trust_anew() {
+    promise_.begin_anew();
+    energy_ = {};
+  }
+  // Takes a rank's report of the version in force. Returns whether the ranks' schedules have to change.
+  bool take_promise(const PromiseReport& report);
+  // Takes what a rank has saved since its session began; a new session counts from zero. Returns what is to be stored.
+  StoredSavings set_savings(int rank, std::int64_t session, const RankSavings& savings);
   [[nodiscard]] JobSavings savings() const;
+  // Returns what the iterations of savings() take as promised.
+  [[nodiscard]] Joules promised_energy() const;
 
   // Returns the runs that have to be prepared (JobPlan::prepare) before deployment() may be called. There must be a
   // plan.
@@ -236,11 +252,8 @@ class Job {
   std::shared_ptr<const JobPlan> plan_;
   std::shared_ptr<const Deployment> current_;
   PromiseWatch promise_;
-  struct Saved {
-    RankSavings earlier;  // by sessions of this rank that have ended
-    RankSavings now;
-  };
-  std::map<int, Saved> saved_;  // by rank
+  EnergyWatch energy_;
+  std::map<int, StoredSavings> saved_;  // by rank
 };
 
 }  // namespace flyball

@@ -142,6 +142,7 @@ void JobBook::restore(LoadedJob loaded) {
   const auto entry = std::make_shared<Entry>(std::move(loaded.job), true);
   entries_[id] = entry;
   for (LoadedRank& rank : loaded.ranks) entry->job.restore(std::move(rank));
+  for (const StoredSavings& savings : loaded.savings) entry->job.restore(savings);
   const double now = now_seconds();
   for (const StoredNotice& notice : loaded.notices) {
     if (notice.due <= now) {

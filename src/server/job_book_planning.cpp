@@ -221,7 +221,7 @@ void JobBook::planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> 
       tell(fmt::format("job {}: {}", entry->job.id(), warnings.back()));
     }
     entry->job.set_plan(std::move(plan));
-    entry->job.promise().begin_anew();
+    entry->job.trust_anew();
     deploy(entry, true);
   }
   const Seconds took(std::chrono::duration<double>(Entry::Clock::now() - entry->task_began).count());
@@ -313,17 +313,14 @@ void JobBook::take_order(const std::string& id, const OrderReport& report) {
 void JobBook::take_promise(const std::string& id, const PromiseReport& report) {
   const EntryPointer entry = heard(id, report.rank);
   Job& job = entry->job;
-  const RankPlace rank(job.registered_rank(report.rank).request);
-  job.set_savings(report.rank, report.savings);
+  (void)job.registered_rank(report.rank);
+  // Nobody waits for this write: the rank's next report tells the same and more.
+  store_.submit(job.set_savings(report.rank, report.session, report.savings), [](const std::exception_ptr&) {});
   const auto& current = job.current();
   // Reports of what no longer runs tell nothing; ranks report again from time to time.
-  if (!current || current->version != report.version || entry->versions_in_flight > 0 || entry->task ||
-      current->plan->is_limited()) {
-    return;
-  }
-  const Seconds allowed = current->pipelines[static_cast<std::size_t>(rank.dp_rank)].waited_for;
+  if (!current || current->version != report.version || entry->versions_in_flight > 0 || entry->task) return;
   const bool was_fine = job.promise().trouble().empty();
-  const bool changes = job.promise().take(report, allowed / current->plan->max_clock_time_in_order());
+  const bool changes = job.take_promise(report);
   const std::string trouble = job.promise().trouble();
   if (was_fine && !trouble.empty()) announce_trouble(*entry, trouble);
   if (changes) deploy(entry, false);

@@ -510,6 +510,22 @@ JobPlan::Schedule JobPlan::schedule(const Run& run, const std::vector<int>& rais
   return schedule;
 }
 
+// Both wait until the iteration's time is over. A plan that is made of noisy measurements looks better than it is: it
+// promises what it can be expected to save, less the deviation of that.
+EnergyPromise JobPlan::energy_promise(const Run& run, const Schedule& schedule) const {
+  const auto with_waiting = [](Joules energy, Watts waiting, Seconds rest) {
+    return energy + waiting * std::max(Seconds(0), rest);
+  };
+  const Joules planned = with_waiting(schedule.energy, schedule.straggler_power, run.allowed - schedule.time);
+  const Joules at_maximum = with_waiting(max_clock_energy_, max_clock_straggler_power_,
+                                         std::max(run.allowed, schedule.time) - max_clock_time_);
+  double share = planned / at_maximum;
+  if (expected_saving_pct_ && run.point == base_point_) {
+    share = std::max(share, 1.0 - 0.01 * (expected_saving_pct_->mean - expected_saving_pct_->deviation));
+  }
+  return {share, max_clock_straggler_power_};
+}
+
 std::vector<std::string> JobPlan::warnings() const {
   std::vector<std::string> all = blocking_warnings(basis_->spec, basis_->profile, basis_->dag);
   if (!order_warning_.empty()) all.push_back(order_warning_);

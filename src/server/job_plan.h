@@ -21,6 +21,7 @@
 #include "plan/planner.h"
 #include "plan/switching.h"
 #include "server/adjusted_plan.h"
+#include "server/energy_watch.h"
 #include "server/limited_plan.h"
 #include "server/measurements.h"
 #include "server/order_seen.h"
@@ -111,6 +112,9 @@ class JobPlan {
   // With stages at their highest clocks, time and energy are still those of the run. Cost: linear in the iteration's
   // operations. Requires is_prepared(run).
   [[nodiscard]] Schedule schedule(const Run& run, const std::vector<int>& raised = {}) const;
+
+  // Returns what the run's schedule promises of its energy.
+  [[nodiscard]] EnergyPromise energy_promise(const Run& run, const Schedule& schedule) const;
 
   // Returns the number of computations that schedule() has for a stage.
   [[nodiscard]] std::size_t computations_of_stage(int stage) const {

@@ -23,6 +23,17 @@ constexpr MetricInfo kRegistry[] = {
      "Jobs that expired: none of their ranks had been heard from for long (silent), or other jobs needed their place "
      "before a rank had registered (unstarted)."},
     {"flyball_server_jobs_over_limits", kGauge, "1", "", "Jobs whose plan does not keep to their limits on power."},
+    {"flyball_server_jobs_by_promise", kGauge, "1", "promise",
+     "Jobs by whether their iterations take what their plans promise."},
+    {"flyball_server_compared_energy_joules", kGauge, "J", "",
+     "Energy of the iterations by plan that were compared with maximum clocks, of the jobs that the server holds, by "
+     "the GPUs' own counters."},
+    {"flyball_server_compared_energy_at_maximum_joules", kGauge, "J", "",
+     "Energy that as many iterations at maximum clocks take, likewise."},
+    {"flyball_server_compared_energy_promised_joules", kGauge, "J", "",
+     "Energy that these iterations were promised to take."},
+    {"flyball_server_compared_energy_error_joules", kGauge, "J", "",
+     "Standard error of the difference of the first two energies."},
     {"flyball_server_jobs_unmeasured_total", kCounter, "1", "",
      "Times that a job's patience (patience_s) ended before every stage had been measured."},
     {"flyball_server_measurement_reports_total", kCounter, "1", "", "Reports of measurements that were counted."},
@@ -86,7 +97,13 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
   std::size_t ranks = 0;
   std::size_t over_limits = 0;
   std::size_t slow_ranks = 0;
+  std::map<PromiseVerdict, std::size_t> promises;
+  RankSavings savings;
+  Joules promised;
   for (const Job* job : book.jobs()) {
+    ++promises[job->promise().known().verdict];
+    add_savings(savings, job->savings());
+    promised += job->promised_energy();
     if (job->current() && !job->current()->plan->keeps_limits()) ++over_limits;
     ++states[job->state()];
     ranks += job->ranks().size();
@@ -95,6 +112,13 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
   for (const JobState state : values_of<JobState>()) {
     text.add("flyball_server_jobs", {{"state", name_of(state)}}, static_cast<double>(states[state]));
   }
+  for (const PromiseVerdict verdict : values_of<PromiseVerdict>()) {
+    text.add("flyball_server_jobs_by_promise", {{"promise", name_of(verdict)}}, static_cast<double>(promises[verdict]));
+  }
+  add("compared_energy_joules", savings.energy.value());
+  add("compared_energy_at_maximum_joules", savings.energy_at_maximum.value());
+  add("compared_energy_promised_joules", promised.value());
+  add("compared_energy_error_joules", savings.energy_error.value());
   add("ranks", ranks);
   add("waiting_polls", counts.polls_waiting + zeus_waiting);
   add("jobs_created_total", counts.jobs_created);

@@ -103,6 +103,15 @@ struct StoredVersion {
   std::uint64_t fingerprint = 0;
   std::optional<AdjustedPlan> adjusted = std::nullopt;  // of this version; none: what is stored stays
 };
+// What a rank's sessions have saved, in the place of what was stored before.
+struct StoredSavings {
+  std::int64_t job = 0;
+  int rank = 0;
+  std::int64_t session = 0;  // that counts `now`; 0: it does not tell
+  RankSavings earlier;       // by sessions of this rank that have ended
+  RankSavings now;
+  Joules promised;  // what all these iterations take as promised
+};
 struct DeletedJob {
   std::int64_t job = 0;
 };
@@ -115,7 +124,7 @@ struct StoreBarrier {
 
 using StoreWrite =
     std::variant<StoredJob, StoredRank, StoredReport, StoredProfiled, StoredSweeps, StoredNotice, StoredVersion,
-                 StoredHeard, StoredGivenPlan, StoredOrderSeen, StoredLimits, DeletedJob, StoreBarrier>;
+                 StoredHeard, StoredGivenPlan, StoredOrderSeen, StoredLimits, StoredSavings, DeletedJob, StoreBarrier>;
 
 // --- What is read back, once, at the start. ---
 
@@ -130,6 +139,7 @@ struct LoadedJob {
   std::vector<LoadedRank> ranks;
   std::vector<StoredNotice> notices;  // by straggler, then in rising sequence
   std::optional<AdjustedPlan> adjusted = std::nullopt;
+  std::vector<StoredSavings> savings = {};  // by rank
 };
 
 class StoreTables;

@@ -21,8 +21,8 @@ namespace {
 // Format 1 had no table adjusted. Formats 1 and 2 had one table of sums: a rank that was measuring continues, and what
 // there is also counts as its last sweep. Formats 1 to 3 did not know which plan file a job runs, nor when it was last
 // heard; formats 1 to 4 did not know who had registered it, formats 1 to 5 not which orders its ranks do not run,
-// formats 1 to 6 no limits but those of the registration.
-constexpr std::int64_t kFormat = 7;
+// formats 1 to 6 no limits but those of the registration, formats 1 to 7 no savings.
+constexpr std::int64_t kFormat = 8;
 
 constexpr const char* kTables = R"(
 CREATE TABLE IF NOT EXISTS jobs(
@@ -49,6 +49,9 @@ CREATE TABLE IF NOT EXISTS notices(
 CREATE TABLE IF NOT EXISTS adjusted(
   job INTEGER PRIMARY KEY REFERENCES jobs ON DELETE CASCADE, measurements INTEGER NOT NULL, finished INTEGER NOT NULL,
   clocks_mhz TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS savings(
+  job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE, rank INTEGER NOT NULL, session INTEGER NOT NULL,
+  promised_j REAL NOT NULL, earlier TEXT NOT NULL, now TEXT NOT NULL, PRIMARY KEY(job, rank)) WITHOUT ROWID;
 INSERT INTO collected SELECT sums.* FROM sums JOIN ranks USING(job, rank)
   WHERE profiled=0 AND (SELECT user_version FROM pragma_user_version) BETWEEN 1 AND 2;
 )";
@@ -78,6 +81,24 @@ StragglerId straggler_of(const std::string& key) {
   return static_cast<int>(*rank);
 }
 
+// The numbers in the order of RankSavings, as a list.
+std::string text_of(const RankSavings& savings) {
+  return nlohmann::json{savings.iterations,        savings.energy.value(),          savings.energy_at_maximum.value(),
+                        savings.time.value(),      savings.time_at_maximum.value(), savings.energy_error.value(),
+                        savings.time_error.value()}
+      .dump();
+}
+
+RankSavings savings_of(const std::string& text) {
+  const nlohmann::json list = parse_json("its JSON", text);
+  const bool good = list.is_array() && list.size() == 7 &&
+                    std::all_of(list.begin(), list.end(), [](const auto& one) { return one.is_number(); });
+  if (!good) throw Error("is no list of seven numbers");
+  const auto number = [&](std::size_t index) { return list[index].get<double>(); };
+  return {list[0].get<std::int64_t>(), Joules(number(1)), Joules(number(2)), Seconds(number(3)),
+          Seconds(number(4)),          Joules(number(5)), Seconds(number(6))};
+}
+
 double positive(double value, const char* column) {
   if (!(value > 0.0) || !std::isfinite(value)) throw Error(fmt::format("column {} holds {}", column, value));
   return value;
@@ -96,7 +117,7 @@ StoreTables::StoreTables(const std::string& path) : database_(path.empty() ? ":m
   }
   Statement others(database_,
                    "SELECT name FROM sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%' AND "
-                   "name NOT IN ('jobs','ranks','sums','collected','notices','adjusted') ORDER BY name");
+                   "name NOT IN ('jobs','ranks','sums','collected','notices','adjusted','savings') ORDER BY name");
   if (others.next()) {
     throw InputError({path}, fmt::format("is another program's database: it has a table {}", others.text(0)),
                      "name another file (--database)");
@@ -290,6 +311,20 @@ void StoreTables::write(const StoredLimits& stored) {
   statement("UPDATE jobs SET limits=? WHERE job=?").bind(1, std::string_view(limits)).bind(2, stored.job).run();
 }
 
+void StoreTables::write(const StoredSavings& stored) {
+  const std::string earlier = text_of(stored.earlier);
+  const std::string now = text_of(stored.now);
+  // A job may have been deleted since.
+  statement("INSERT OR REPLACE INTO savings SELECT ?1,?2,?3,?4,?5,?6 WHERE EXISTS (SELECT 1 FROM jobs WHERE job=?1)")
+      .bind(1, stored.job)
+      .bind(2, std::int64_t{stored.rank})
+      .bind(3, stored.session)
+      .bind(4, stored.promised.value())
+      .bind(5, std::string_view(earlier))
+      .bind(6, std::string_view(now))
+      .run();
+}
+
 void StoreTables::write(const DeletedJob& deleted) {
   statement("DELETE FROM jobs WHERE job=?").bind(1, deleted.job).run();
 }
@@ -310,6 +345,7 @@ std::vector<LoadedJob> StoreTables::load() {
       load_sums(job, place, "collected", &LoadedRank::collected);
       load_notices(job, place);
       load_adjusted(job, place);
+      load_savings(job, place);
     } catch (const DatabaseError&) {
       throw;
     } catch (const Error& error) {  // a damaged row must not keep the other jobs from running
@@ -430,6 +466,22 @@ void StoreTables::load_adjusted(LoadedJob& job, RowPlace& place) {
     }
   }
   job.adjusted = std::move(adjusted);
+}
+
+void StoreTables::load_savings(LoadedJob& job, RowPlace& place) {
+  Statement rows(database_, "SELECT rank,session,promised_j,earlier,now FROM savings WHERE job=? ORDER BY rank");
+  rows.bind(1, job.job.job);
+  while (rows.next()) {
+    const std::int64_t rank = rows.integer(0);
+    place.row = fmt::format("savings, job {} ({}), rank {}", job.job.job, job.job.request.id, rank);
+    if (rank < 0 || rank >= kMostRanks) throw Error("there is no such rank");
+    place.column = "earlier";
+    const RankSavings earlier = savings_of(rows.text(3));
+    place.column = "now";
+    const RankSavings now = savings_of(rows.text(4));
+    place.column = "";
+    job.savings.push_back({job.job.job, static_cast<int>(rank), rows.integer(1), earlier, now, Joules(rows.number(2))});
+  }
 }
 
 }  // namespace flyball

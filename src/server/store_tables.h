@@ -1,5 +1,5 @@
-// The database of a planning server: one SQLite file with a table each for jobs, ranks, sums, collected sums, notices
-// and adjusted plans; store.h has what is written and read. Not thread-safe.
+// The database of a planning server: one SQLite file with a table each for jobs, ranks, sums, collected sums, notices,
+// adjusted plans and savings; store.h has what is written and read. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +47,7 @@ class StoreTables {
   void write(const StoredGivenPlan& stored);
   void write(const StoredOrderSeen& stored);
   void write(const StoredLimits& stored);
+  void write(const StoredSavings& stored);
   void write(const DeletedJob& deleted);
   void write(const StoreBarrier& /*barrier*/) {}
   void take_up_sweep(std::int64_t job, int rank);
@@ -56,6 +57,7 @@ class StoreTables {
   void load_sums(LoadedJob& job, RowPlace& place, const char* table, MeasurementSums LoadedRank::*sums);
   void load_notices(LoadedJob& job, RowPlace& place);
   void load_adjusted(LoadedJob& job, RowPlace& place);
+  void load_savings(LoadedJob& job, RowPlace& place);
 
   Database database_;
   std::map<const char*, std::unique_ptr<Statement>> statements_;

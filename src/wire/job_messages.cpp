@@ -305,7 +305,8 @@ Record<PromiseReport> description_of(const PromiseReport* /*type*/) {
       .field("at_maximum_s", &R::at_maximum, "What an iteration takes at maximum clocks. 0: unknown.",
              {.minimum = 0, .maximum = 1e6})
       .field("slower", &R::slower,
-             "Whether the iterations are longer than promised, and the rank therefore runs at maximum clocks now.")
+             "Whether the iterations are longer than promised, and the rank therefore runs at maximum clocks now, "
+             "unless its schedule is `limited`.")
       .field("compared_iterations", &R::savings, &RankSavings::iterations,
              "Number of iterations by plan whose time and energy have been compared with maximum clocks, since the "
              "rank's session began.",
@@ -317,7 +318,25 @@ Record<PromiseReport> description_of(const PromiseReport* /*type*/) {
       .field("compared_time_s", &R::savings, &RankSavings::time, "How long they have taken.",
              {.minimum = 0, .maximum = 1e15})
       .field("compared_time_at_maximum_s", &R::savings, &RankSavings::time_at_maximum,
-             "How long as many iterations at maximum clocks take.", {.minimum = 0, .maximum = 1e15});
+             "How long as many iterations at maximum clocks take.", {.minimum = 0, .maximum = 1e15})
+      .field("compared_energy_error_j", &R::savings, &RankSavings::energy_error,
+             "Standard error of the difference of these energies.", {.minimum = 0, .maximum = 1e15})
+      .field("compared_time_error_s", &R::savings, &RankSavings::time_error,
+             "Standard error of the difference of these times.", {.minimum = 0, .maximum = 1e15})
+      .field("energy_j", &R::energy, &IterationEnergy::planned,
+             "What an iteration by the schedule takes of the rank's GPU, by its own counter. 0: not measured.",
+             {.minimum = 0, .maximum = 1e12})
+      .field("energy_error_j", &R::energy, &IterationEnergy::planned_error, "Standard error of that.",
+             {.minimum = 0, .maximum = 1e12})
+      .field("energy_at_maximum_j", &R::energy, &IterationEnergy::at_maximum,
+             "What an iteration at maximum clocks takes, likewise.", {.minimum = 0, .maximum = 1e12})
+      .field("energy_at_maximum_error_j", &R::energy, &IterationEnergy::at_maximum_error, "Standard error of that.",
+             {.minimum = 0, .maximum = 1e12})
+      .field("cause", &R::cause,
+             "Why the iterations are longer than promised, in words, as far as the rank can see it.",
+             {.longest = kLongestCause})
+      .field("session", &R::session, "A number of the session that counts what is compared. 0: not told.",
+             {.minimum = 0});
 }
 
 // --- Answers -----------------------------------------------------------------------------------------------------
@@ -399,7 +418,8 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
       .field("trouble", &R::trouble,
              "What is wrong, in words: why planning failed, which ranks were left out, which stages stay at their "
              "highest clock, that no rank has finished measuring, that the ranks run another order than planned, that "
-             "iterations take longer than promised, that no plan keeps to the limits on power, or what is unusual; "
+             "iterations take longer or more energy than promised, that no plan keeps to the limits on power, or what "
+             "is unusual; "
              "empty when all is well.")
       .field("power", &R::power,
              "The power of the job's plan, and the limits on it. Null: there is no plan, or executed steps adjust it.")
@@ -407,22 +427,39 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
       .field("found_stragglers", &R::found_stragglers, "The ranks that compute slower than they were profiled.")
       .field("promise", &R::promise, &JobPromise::verdict,
              "Whether iterations take what the plan promises. unknown: nobody has compared them yet; slower: they took "
-             "longer, and the ranks run at maximum clocks.")
+             "longer, and the ranks run at maximum clocks; dearer: they take more energy, and if it is more than at "
+             "maximum clocks, the ranks run at these.")
       .field("promised_iteration_s", &R::promise, &JobPromise::promised,
              "What an iteration may take by the plan, by what it takes at maximum clocks. 0: not measured.")
       .field("measured_iteration_s", &R::promise, &JobPromise::measured,
              "What an iteration by the plan takes, as a rank has measured it. 0: not measured.")
       .field("max_clock_iteration_s", &R::promise, &JobPromise::at_maximum,
              "What an iteration at maximum clocks takes, as a rank has measured it. 0: not measured.")
+      .field("promised_saving_pct", &R::promise, &JobPromise::promised_saving_pct,
+             "What the plan is to save of the energy that maximum clocks take in the same time, in percent. 0: nothing "
+             "is promised.")
+      .field("measured_saving_pct", &R::promise, &JobPromise::measured_saving_pct,
+             "What it saves of that, by the GPUs' own counters.")
+      .field("measured_saving_error_pct", &R::promise, &JobPromise::measured_saving_error_pct,
+             "Standard error of measured_saving_pct. 0: not measured.")
+      .field("promise_cause", &R::promise, &JobPromise::cause,
+             "Why iterations do not take what is promised, in words, as far as a rank can see it. Empty: it is not "
+             "known, or they do.")
       .field("compared_iterations", &R::savings, &JobSavings::iterations,
              "Number of iterations by plan whose time and energy have been compared with those at maximum clocks.")
       .field("compared_energy_j", &R::savings, &JobSavings::energy,
              "What the job's GPUs have taken for these iterations, by their own counters.")
       .field("compared_energy_at_maximum_j", &R::savings, &JobSavings::energy_at_maximum,
              "What as many iterations at maximum clocks take, likewise. The difference has been saved.")
+      .field("compared_energy_error_j", &R::savings, &JobSavings::energy_error,
+             "Standard error of that difference, by how windows of some iterations differ. It holds no error of the "
+             "counters' scale.")
+      .field("compared_energy_promised_j", &R::promised_energy, "What these iterations were promised to take.")
       .field("compared_time_s", &R::savings, &JobSavings::time, "How long these iterations have taken.")
       .field("compared_time_at_maximum_s", &R::savings, &JobSavings::time_at_maximum,
-             "How long as many iterations at maximum clocks take.");
+             "How long as many iterations at maximum clocks take.")
+      .field("compared_time_error_s", &R::savings, &JobSavings::time_error,
+             "Standard error of the difference of these times.");
 }
 
 Record<PlanningProgress> description_of(const PlanningProgress* /*type*/) {
@@ -546,6 +583,10 @@ Record<RankSchedule> description_of(const RankSchedule* /*type*/) {
              "Whether the rank is to run at default clocks for now, and to report what its iterations take.")
       .field("report_steps", &R::report_steps,
              "Whether ranks are to report the iterations that they run by this schedule.")
+      .field(
+          "limited", &R::limited,
+          "Whether the plan keeps to limits on power: it promises the longer of allowed_time_s and iteration_time_s, "
+          "and ranks keep its clocks even if iterations take longer.")
       .field("order", &R::order,
              "Number of the order in which the computations stand. 0: that of the schedule, as registered. Any other "
              "number is the same for all ranks and versions of one order; a rank runs this order in an iteration for "

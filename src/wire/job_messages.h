@@ -175,10 +175,24 @@ struct RankSavings {
   Joules energy_at_maximum;
   Seconds time;
   Seconds time_at_maximum;
+  // Standard errors of what was saved, by how windows of some iterations differ. They hold no error of the counter's
+  // scale.
+  Joules energy_error = {};
+  Seconds time_error = {};
+};
+
+// What an iteration takes of a rank's GPU, by its own counter, with standard errors; 0: not measured.
+struct IterationEnergy {
+  Joules planned;  // by the schedule
+  Joules planned_error;
+  Joules at_maximum;
+  Joules at_maximum_error;
 };
 
 // By what share iterations may be longer than promised, as ranks and server judge it.
 inline constexpr double kPromiseTolerance = 0.01;
+
+inline constexpr std::size_t kLongestCause = 512;  // bytes
 
 // POST /v1/jobs/{job}/promises: what the iterations of a schedule take, as a rank sees it. Sent after 10, 20, 40, ...
 // iterations, and at once where the rank has given its schedule's clocks up.
@@ -188,8 +202,11 @@ struct PromiseReport {
   std::int64_t iterations = 0;  // that have run by it
   Seconds time;                 // of the latest, a mean
   Seconds at_maximum;           // what an iteration at maximum clocks takes; 0: unknown
-  bool slower = false;          // longer than promised: the rank runs at maximum clocks now
-  RankSavings savings;          // up to now
+  bool slower = false;       // longer than promised: the rank runs at maximum clocks now, unless RankSchedule::limited
+  RankSavings savings = {};  // up to now
+  IterationEnergy energy = {};  // of the rank's GPU
+  std::string cause = {};       // why iterations are longer than promised, as far as the rank can see it
+  std::int64_t session = 0;     // a number of the session that counts `savings`, above 0; 0: not told
 };
 
 // Why a rank computes slower than when it was profiled.
@@ -213,15 +230,18 @@ struct PaceReport {
   PaceCause cause = PaceCause::kUnknown;
   std::string detail;  // of the cause, for people
 };
+// By how many of its standard errors a measured energy must be too large before it counts as such.
+inline constexpr double kEnergyDeviations = 5.0;
 
 // Whether iterations take what is promised.
 enum class PromiseVerdict {
   kUnknown,  // nobody has compared them yet
   kKept,
   kSlower,  // the plan was given up, since iterations took longer
+  kDearer,  // they take more energy than promised; the plan was given up if it is more than at maximum clocks
 };
 template <>
-inline constexpr auto kNamesOf<PromiseVerdict> = name_list("unknown", "kept", "slower");
+inline constexpr auto kNamesOf<PromiseVerdict> = name_list("unknown", "kept", "slower", "dearer");
 template <>
 inline constexpr auto kUnknownName<PromiseVerdict> = PromiseVerdict::kUnknown;
 
@@ -231,6 +251,11 @@ struct JobPromise {
   Seconds promised;    // what the plan may take, by what maximum clocks take
   Seconds measured;    // what it takes
   Seconds at_maximum;  // what maximum clocks take
+  // Of the energy that maximum clocks take in the same time.
+  double promised_saving_pct = 0.0;
+  double measured_saving_pct = 0.0;
+  double measured_saving_error_pct = 0.0;  // standard error; 0: not measured yet
+  std::string cause;  // why the promise is not kept, as far as a rank has seen it; empty: unknown, or it is kept
 };
 
 // The savings of all ranks. Energies are sums over them; iterations and times are those of the rank that has most.
@@ -344,6 +369,7 @@ struct JobStatus {
   std::vector<FoundStraggler> found_stragglers;
   JobPromise promise;
   JobSavings savings;
+  Joules promised_energy;  // what `savings.iterations` iterations take as promised
 };
 
 // What GET /v1/jobs/{job}/events tells, besides a JobStatus (event "state"), a StragglerNotice ("straggler") and a
@@ -435,6 +461,9 @@ struct RankSchedule {
   Seconds max_clock_time;
   bool at_maximum = false;    // default clocks for now, whatever the computations say; see PromiseReport
   bool report_steps = false;  // the server adjusts the plan by what the ranks then run; see StepReport
+  // The plan keeps to limits on power, which maximum clocks may exceed: it promises allowed_time or, if that is longer,
+  // iteration_time, and is not given up where iterations take longer.
+  bool limited = false;
   // Of the order of the computations: 0 for the schedule's own, as registered, else a number that all ranks have for
   // this order in every version. Ranks run another order than the schedule's only while all of them hold it.
   std::int64_t order = 0;

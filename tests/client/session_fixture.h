@@ -379,6 +379,10 @@ class SessionTest : public ::testing::Test {
     for (double mhz = 1000; mhz >= 300; mhz -= 100) gpu.clocks.emplace_back(mhz);
     gpu.sink = std::make_unique<FakeSink>(gpu_);
     gpu.meter = {"GPU:0", [this] { return gpu_.read(); }};
+    gpu.held_back = [this] {
+      const std::scoped_lock lock(mutex_);
+      return throttled_;
+    };
     session_ = std::make_unique<Session>(options, std::move(gpu));
   }
 
@@ -429,6 +433,7 @@ class SessionTest : public ::testing::Test {
   std::mutex mutex_;
   std::vector<std::string> notices_;
   double slowness_ = 1.0;  // of the hardware
+  std::string throttled_;  // what the driver says of it; guarded by mutex_
   FakeGpu gpu_;
   JobServer server_;
   std::unique_ptr<Session> session_;

@@ -68,6 +68,45 @@ TEST_F(SessionPromiseTest, ClocksThatMakeStepsTooLongAreGivenUp) {
   EXPECT_EQ(session_->state().promise, PromiseVerdict::kUnknown);
 }
 
+// What the driver says of a clock that is lower than asked for goes to the server with the broken promise.
+TEST_F(SessionPromiseTest, WhatThrottlesIsSaid) {
+  {
+    const std::scoped_lock lock(mutex_);
+    throttled_ = "thermal";
+  }
+  server_.publish(promising(400));
+  EXPECT_EQ(reported(1).cause, "its GPU is throttled: thermal");
+  EXPECT_THAT(notices(), Contains(HasSubstr("its GPU is throttled: thermal")));
+}
+
+// After a sweep, the last backward of each step becomes three times as long: the backwards of a step take twice as long.
+// Nothing is said of a step whose clocks are given up in its middle, as a busy machine may cause it.
+TEST_F(SessionPromiseTest, AnOperationThatTakesLongerThanInItsProfileIsNamed) {
+  session_.reset();
+  open(options(true));
+  ASSERT_TRUE(train_until_swept());
+  for (std::int64_t version = 1; version <= 100; ++version) {
+    server_.publish(promising(1000));
+    if (reported(version, 5.0).slower) continue;
+    PromiseReport last;
+    while (!last.slower) {
+      session_->step_begin();
+      for (int microbatch = 0; microbatch < 2; ++microbatch) {
+        compute("forward", 5.0);
+        slowness_ = microbatch == 1 ? 3.0 : 1.0;
+        compute("backward", 10.0);
+        slowness_ = 1.0;
+      }
+      session_->step_end();
+      (void)server_.look([&](const JobServer& server) { return last = server.promises.back(), true; });
+    }
+    if (last.cause.empty()) continue;
+    EXPECT_THAT(last.cause, HasSubstr("backward takes"));
+    return;
+  }
+  FAIL() << "no step told it";
+}
+
 // The clock is the highest, so that only a busy machine makes these steps longer: one version of many is kept.
 TEST_F(SessionPromiseTest, ClocksThatKeepThePromiseStay) {
   for (std::int64_t version = 1; version <= 100; ++version) {

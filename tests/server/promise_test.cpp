@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cmath>
 #include <string>
+#include <thread>
 
 #include "base/record.h"
 #include "server/test_server.h"
+#include "support/temp_folder.h"
 
 namespace flyball {
 namespace {
@@ -135,6 +139,141 @@ TEST_F(PromiseTest, SavingsAreThoseOfAllRanks) {
   all = client_.status("job").savings;
   EXPECT_EQ(all.energy, Joules(1150));
   EXPECT_EQ(all.energy_at_maximum, Joules(1310));
+}
+
+// Both stages take 100 J at maximum clocks and `planned` by the newest schedule, all known to 0.1 J.
+class EnergyPromiseTest : public PromiseTest {
+ protected:
+  void report_energy(double planned, std::int64_t iterations, double at_maximum = 100.0) {
+    for (int rank = 0; rank < job_.ranks(); ++rank) {
+      PromiseReport report;
+      report.rank = rank;
+      report.version = newest_.version;
+      report.iterations = iterations;
+      report.time = report.at_maximum = Seconds(2);
+      report.energy = {Joules(planned), Joules(0.1), Joules(at_maximum), Joules(0.1)};
+      EXPECT_EQ(ask(report).status, 204u);
+    }
+  }
+};
+
+// 110 J where 100 J are taken at maximum clocks: all ranks run at these for a moment, which confirms it.
+TEST_F(EnergyPromiseTest, WhatTakesMoreThanMaximumClocksIsGivenUp) {
+  report_energy(110.0, 10);  // too soon
+  EXPECT_TRUE(is_newest());
+  report_energy(110.0, 20);
+  next_schedule();
+  EXPECT_TRUE(newest_.at_maximum);
+  EXPECT_EQ(client_.status("job").trouble, "");
+  report_energy(0.0, 10);
+  const JobStatus status = client_.status("job");
+  EXPECT_EQ(status.promise.verdict, PromiseVerdict::kDearer);
+  EXPECT_NEAR(status.promise.measured_saving_pct, -10.0, 1e-9);
+  // 0.1 J of each of two ranks, of 200 J: sqrt(2) * 0.1 * sqrt(1 + 1.1 * 1.1) / 200.
+  EXPECT_NEAR(status.promise.measured_saving_error_pct, 100.0 * std::sqrt(2.0 * 2.21) * 0.1 / 200.0, 1e-9);
+  EXPECT_GT(status.promise.promised_saving_pct, 0.0);
+  EXPECT_THAT(status.trouble, HasSubstr("take 10.00 % more energy than maximum clocks"));
+  EXPECT_TRUE(is_newest());
+  report_energy(0.0, 100);
+  next_schedule();
+  EXPECT_FALSE(newest_.at_maximum);
+}
+
+// 1 J less than at maximum clocks, where the plan promises several per cent.
+TEST_F(EnergyPromiseTest, WhatSavesLessIsSaidAndRunsOn) {
+  report_energy(99.0, 20);
+  next_schedule();
+  EXPECT_TRUE(newest_.at_maximum);
+  report_energy(0.0, 10);
+  next_schedule();
+  EXPECT_FALSE(newest_.at_maximum);
+  EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kDearer);
+  EXPECT_THAT(client_.status("job").trouble, HasSubstr("the plan saves 1.00 % of the energy of maximum clocks"));
+  report_energy(99.0, 20);
+  EXPECT_TRUE(is_newest());  // no news
+  measure_again();
+  // The plan of the same measurements is the same.
+  for (int i = 0; i < 2000 && !client_.status("job").trouble.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(client_.status("job").trouble, "");
+}
+
+// It seemed so only because maximum clocks take more by now.
+TEST_F(EnergyPromiseTest, WhatMaximumClocksTakeNowDecides) {
+  report_energy(99.0, 20);
+  next_schedule();
+  report_energy(0.0, 10, 140.0);
+  next_schedule();
+  EXPECT_FALSE(newest_.at_maximum);
+  EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kKept);
+  EXPECT_EQ(client_.status("job").trouble, "");
+}
+
+// What a session counts is counted once, however often it reports, and a new session's beside it: also of a server that
+// was started again in between.
+TEST(SavingsOfServers, SurviveThem) {
+  const TempFolder folder;
+  const JobRequest job = small_job("job");
+  const auto report_savings = [&](Client& client, std::int64_t session, std::int64_t iterations) {
+    PromiseReport report;
+    report.version = 1;
+    report.iterations = 10;
+    report.time = report.at_maximum = Seconds(2);
+    report.session = session;
+    const auto n = static_cast<double>(iterations);
+    report.savings = {iterations, Joules(6 * n), Joules(7 * n), Seconds(2 * n), Seconds(2 * n), Joules(n), Seconds(0)};
+    EXPECT_EQ(client.ask("POST", "/v1/jobs/job/promises", to_json(report).dump()).status, 204u);
+  };
+  const auto expect_savings = [](Client& client, std::int64_t iterations, double error) {
+    const JobStatus status = client.status("job");
+    const auto n = static_cast<double>(iterations);
+    EXPECT_EQ(status.savings.iterations, iterations);
+    EXPECT_NEAR(status.savings.energy.value(), 6 * n, 1e-9);
+    EXPECT_NEAR(status.savings.energy_at_maximum.value(), 7 * n, 1e-9);
+    EXPECT_NEAR(status.savings.energy_error.value(), error, 1e-9);
+    // The plan promises less than maximum clocks take.
+    EXPECT_GT(status.promised_energy, Joules(0));
+    EXPECT_LT(status.promised_energy, status.savings.energy_at_maximum);
+  };
+  {
+    ServerThread server(local_options(folder / "server.db"));
+    Client client(server.port(), kToken);
+    run_profiling(client, job);
+    (void)client.schedule(job.id, 0);
+    report_savings(client, 17, 100);
+    report_savings(client, 17, 200);
+    expect_savings(client, 200, 200.0);
+  }
+  ServerThread server(local_options(folder / "server.db"));
+  Client client(server.port(), kToken);
+  (void)client.schedule(job.id, 0);
+  expect_savings(client, 200, 200.0);
+  report_savings(client, 17, 300);  // the session has joined again
+  expect_savings(client, 300, 300.0);
+  report_savings(client, 18, 400);     // another process of this rank, that has run longer already
+  expect_savings(client, 700, 500.0);  // 300 and 400 are the sides of a right angle
+}
+
+// Limits that the plan of maximum clocks would break: it promises a time of its own, and iterations that are longer are
+// said. Nobody runs at maximum clocks.
+TEST_F(PromiseTest, InsideLimitsIsSaidAndNotGivenUp) {
+  JobLimits limits;
+  limits.max_power = 0.97 * client_.status("job").power->peak;
+  EXPECT_LT(client_.ask("PUT", "/v1/jobs/job/limits", to_json(limits).dump()).status, 300u);
+  next_schedule();
+  EXPECT_TRUE(newest_.limited);
+  EXPECT_EQ(newest_.max_clock_time, Seconds(0));
+  const double promised = std::max(newest_.allowed_time, newest_.iteration_time).value();
+  report(10, promised);
+  EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kKept);
+  report(20, 1.1 * promised, true);
+  EXPECT_TRUE(is_newest());
+  EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kSlower);
+  EXPECT_NEAR(client_.status("job").promise.promised.value(), promised, 1e-9);
+  EXPECT_THAT(client_.status("job").trouble, HasSubstr("promised inside the limits on power"));
+  report(40, promised);
+  EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kKept);
 }
 
 TEST_F(PromiseTest, ReportsThatTellNothingChangeNothing) {
