@@ -43,14 +43,17 @@ Record<SessionState> description_of(const SessionState* /*type*/) {
       .field(
           "promise", &R::promise,
           "Whether iterations take what the schedule in force promises. Slower: they took longer, and the clocks are "
-          "at their default until the server sends another schedule.")
+          "at their default until the server sends another schedule. Dearer: this GPU takes more energy than at "
+          "maximum clocks; what follows is the server's to decide, which knows the other GPUs.")
       .field("at_maximum_s", &R::at_maximum, "What an iteration takes at maximum clocks, as measured; 0: unknown.")
       .field("compared_iterations", &R::savings, &RankSavings::iterations,
              "Iterations by plan whose energy is known, since the session began.")
       .field("compared_energy_j", &R::savings, &RankSavings::energy,
              "What they took of this rank's GPU, by its own counter.")
       .field("compared_energy_at_maximum_j", &R::savings, &RankSavings::energy_at_maximum,
-             "What as many iterations at maximum clocks take.");
+             "What as many iterations at maximum clocks take.")
+      .field("compared_energy_error_j", &R::savings, &RankSavings::energy_error,
+             "Standard error of the difference of these energies.");
 }
 
 }  // namespace flyball

@@ -29,7 +29,7 @@ struct EnergyPromise {
   Watts waiting;       // of a pipeline with one GPU per stage at maximum clocks
 };
 
-// Of one job. Not thread-safe; a call costs microseconds at a thousand ranks, and is made once per report.
+// Of one job. Not thread-safe. energy() is linear in the number of ranks.
 class EnergyWatch {
  public:
   // Takes what a rank has measured, at this pipeline and stage: of a schedule at maximum clocks only what these take.

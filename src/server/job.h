@@ -189,8 +189,9 @@ class Job {
   }
   // Takes a rank's report of the version in force. Returns whether the ranks' schedules have to change.
   bool take_promise(const PromiseReport& report);
-  // Takes what a rank has saved since its session began; a new session counts from zero. Returns what is to be stored.
-  StoredSavings set_savings(int rank, std::int64_t session, const RankSavings& savings);
+  // Takes what a rank has saved since its session began; a new session counts from zero. Returns what is to be
+  // stored; nothing where nothing is new.
+  std::optional<StoredSavings> set_savings(int rank, std::int64_t session, const RankSavings& savings);
   [[nodiscard]] JobSavings savings() const;
   // Returns what the iterations of savings() take as promised.
   [[nodiscard]] Joules promised_energy() const;

@@ -27,7 +27,7 @@ void JobBook::take_pace(const std::string& id, const PaceReport& report) {
                      report.slowdown, name_of(report.cause)));
   }
   // Iterations that have just become too long are the straggler's, and no fault of the plan.
-  if (job.promise().at_maximum() && job.promise().trouble().empty()) job.promise().begin_anew();
+  if (job.promise().at_maximum() && job.promise().trouble().empty()) job.trust_anew();
   emit(*entry, "found_straggler", to_json(found));
   emit_state(*entry);
   deploy(entry, false);

@@ -22,6 +22,9 @@ class PromiseWatch {
   // Returns whether the ranks are to run at maximum clocks, and to report what an iteration then takes.
   [[nodiscard]] bool at_maximum() const { return mode_ != Mode::kPlanned; }
 
+  // The same for the sake of energies: a report without them tells nothing then.
+  [[nodiscard]] bool compares_energies() const { return mode_ == Mode::kComparing; }
+
   // Takes a report of the version in force. `ratio` is what its schedule promises: its iteration over one at maximum
   // clocks. `energy` is what the job is known to take after this report; at maximum clocks, what is known of the version
   // in force. Returns whether at_maximum() has changed.
