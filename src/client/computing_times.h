@@ -18,8 +18,8 @@ class ComputingTimes {
   // How long after a clock change computations may still run at the old clock.
   void set_settling(Seconds time) { settling_ = time; }
 
-  // Returns what a computation of the type takes at the clock; between measured clocks, by their cycles. 0 where nothing
-  // is known. Costs some ten nanoseconds.
+  // Returns what a computation of the type takes at the clock; between measured clocks, by their cycles. 0 where
+  // nothing is known. Costs some ten nanoseconds.
   [[nodiscard]] Seconds at(std::uint16_t type, Megahertz clock) const;
   [[nodiscard]] Seconds settling() const { return settling_; }
 

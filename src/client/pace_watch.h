@@ -8,9 +8,9 @@
 //
 // The test is a cumulative sum (Page, Continuous inspection schemes, Biometrika 41, 1954) of residuals that are cut off
 // at 2.2 allowances, so that no one or two outliers can end it (Lucas and Crosier, Robust CUSUM, Communications in
-// Statistics 11, 1982). It has a threshold of three allowances, and an allowance of 2.2 standard deviations or 1.5 %,
+// Statistics 11, 1982). It has a threshold of 2.5 allowances, and an allowance of 2.2 standard deviations or 1.5 %,
 // whichever is more. For normal residuals Siegmund's approximation (Sequential Analysis, 1985) then gives one false
-// alarm in more than 10^13 steps.
+// alarm in more than 10^11 steps.
 #pragma once
 
 #include <array>
@@ -22,7 +22,8 @@
 
 namespace flyball {
 
-// Of one rank. Pure logic: no clock, no thread, nothing is allocated. A call costs less than a microsecond, once a step.
+// Of one rank. Pure logic: no clock, no thread, nothing is allocated. A call costs less than a microsecond, once a
+// step.
 class PaceWatch {
  public:
   static constexpr std::size_t kReferenceSteps = 10;  // from which the usual pace is taken

@@ -69,8 +69,8 @@ class Session {
  public:
   // Throws UsageError, and what PlanServer's constructor throws.
   Session(SessionOptions options, SessionGpu gpu);
-  // Brings clocks back to their default, and tells a server that answers that this rank has ended. Waits for the call to
-  // the device that is under way, and for the server at most kFarewell.
+  // Brings clocks back to their default, and tells a server that answers that this rank has ended. Waits for the call
+  // to the device that is under way, and for the server at most kFarewell.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

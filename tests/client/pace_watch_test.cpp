@@ -14,10 +14,10 @@ namespace {
 
 // What a rank's computations take over what its profile says, step by step.
 //
-// Noise of a computation 0.02 to 0.3 % and of a load 24 %, as measured in ../shared/data/perseus-sosp24; a load takes
-// up to 5 % of a microbatch's time, in half of all ranks. The profile is off by up to 2 %. Temperature moves the pace by
-// up to 3 % from top to bottom, which takes 4 to 15 minutes, in steps of 0.2 to 5 s. Schedules change every few hundred
-// steps, after which the profile is off by up to 0.3 % more or less. One of 200 steps stalls, for half a step up to 20.
+// Noise of a computation 0.02 to 0.3 % and of a load 24 %, as recorded iterations have; a load takes up to 5 % of a
+// microbatch's time, in half of all ranks. The profile is off by up to 2 %. Temperature moves the pace by up to 3 % from
+// top to bottom, which takes 4 to 15 minutes, in steps of 0.2 to 5 s. Schedules change every few hundred steps, after
+// which the profile is off by up to 0.3 % more or less. One of 200 steps stalls, for half a step up to 20.
 class QuietRank {
  public:
   explicit QuietRank(unsigned seed) : random_(seed) {
@@ -70,8 +70,8 @@ TEST(PaceWatch, NobodyIsFoundWhereNothingHappens) {
   }
 }
 
-// 3 to 50 % in ranks of any kind, from some step on: found within five steps, with its size to 5 %, and likewise when it
-// is over, but for one in a hundred: a stall among these steps, or drift that makes up for 3 %, tells it later or
+// 3 to 50 % in ranks of any kind, from some step on: found within five steps, with its size to 5 %, and likewise when
+// it is over, but for one in a hundred: a stall among these steps, or drift that makes up for 3 %, tells it later or
 // sooner. Where steps deviate by more than 0.37 %, only what exceeds eight deviations can be told so soon.
 TEST(PaceWatch, SlowDownsAreFoundWithinFiveSteps) {
   std::vector<std::int64_t> late;       // steps until a slow-down was found
@@ -111,7 +111,7 @@ TEST(PaceWatch, SlowDownsAreFoundWithinFiveSteps) {
 }
 
 // Steps of exactly what the profile says. Residuals are cut off at 2.2 allowances, so that three steps of 50 % reach
-// the threshold: 3 (2.2 - 1) > 3, and two do not.
+// the threshold of 2.5: 3 (2.2 - 1) = 3.6, and two do not: 2.4.
 TEST(PaceWatch, ThreeStepsTellAndTwoDoNot) {
   PaceWatch watch;
   std::int64_t step = 0;

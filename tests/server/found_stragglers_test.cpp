@@ -25,7 +25,9 @@ class FoundStragglersTest : public ::testing::Test {
     newest_ = normal_ = client_.schedule(job_.id, 2).value();
   }
 
-  unsigned say(PaceReport report) { return client_.ask("POST", "/v1/jobs/job/paces", to_json(report).dump()).status; }
+  unsigned say(const PaceReport& report) {
+    return client_.ask("POST", "/v1/jobs/job/paces", to_json(report).dump()).status;
+  }
   void slow(int rank, double slowdown, std::int64_t since = 100) {
     EXPECT_EQ(say({rank, slowdown, since, PaceCause::kThrottled, "thermal"}), 204u);
   }
@@ -85,9 +87,9 @@ TEST_F(FoundStragglersTest, OtherPipelinesSlowDownAndRecover) {
   EXPECT_TRUE(client_.status("job").found_stragglers.empty());
 }
 
-// The second stage's computations take 0.6 times as long as the first's, so that it runs at lower clocks. Where it takes
-// 1.2 times as long, it would be 1.2 times as long at these; at its highest clock it has time enough, but for the
-// pipeline's beginning and end.
+// The second stage's computations take 0.6 times as long as the first's, so that it runs at lower clocks. At these it
+// would make its pipeline 1.2 times as long; at its highest clock it has time enough, but for the pipeline's beginning
+// and end.
 TEST_F(FoundStragglersTest, AStageThatHadSlackUsesItUp) {
   JobRequest job = small_job("uneven", 2);
   const std::string path = "/v1/jobs/uneven";
