@@ -177,7 +177,8 @@ FLYBALL_API void flyball_session_options_init(flyball_session_options* options, 
 
 /* Opens a session. Returns null where that fails; flyball_last_error tells why. */
 FLYBALL_API flyball_session* flyball_session_open(const flyball_session_options* options);
-/* Closes a session. Clocks are at their default afterwards. */
+/* Closes a session. Clocks are at their default afterwards. A server that answers is told, and waited for half a second
+ * at most. */
 FLYBALL_API void flyball_session_close(flyball_session* session);
 
 /* The next five are called from the training loop. `type` is "forward", "backward", "recompute", "backward_input" or

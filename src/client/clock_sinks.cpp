@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "client/agent_client.h"
+#include "driver/patience.h"
 #include "measure/meters.h"
 #include "wire/agent_messages.h"
 
@@ -95,6 +96,16 @@ AgentsGpu ask_agent(const std::string& agent, std::size_t gpu) {
   return known;
 }
 
+// The reasons for which a GPU that has work is slower than was asked for.
+std::string held_back_by(ThrottleReason reasons) {
+  std::vector<std::string> names;
+  for (const ThrottleReason one :
+       {ThrottleReason::kPowerLimit, ThrottleReason::kThermal, ThrottleReason::kHardwareSlowdown}) {
+    if (has(reasons, one)) names.push_back(names_of(one).front());
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 std::unique_ptr<ClockSink> make_device_sink(std::shared_ptr<GpuDevice> gpu) {
@@ -118,6 +129,10 @@ SessionGpu open_session_gpu(const SessionGpuRequest& request) {
   }
   const std::shared_ptr<GpuDevice> gpu = find_gpu(known.identity, request.vendors);
   result.meter = meter_of(gpu);
+  const auto questions = std::make_shared<PatientQuestions>(fmt::format("GPU:{}", request.gpu));
+  result.held_back = [gpu, questions] {
+    return held_back_by(questions->ask([gpu] { return gpu->throttle_reasons(); }));
+  };
   result.clocks = gpu->sm_clocks();
   // A clock that the agent keeps from all would be refused for ever.
   if (!known.clocks.empty()) result.clocks = std::move(known.clocks);

@@ -104,4 +104,12 @@ void PlanServer::send(const std::string& job, const PromiseReport& report) {
   ask("POST", fmt::format("/v1/jobs/{}/promises", percent_encode(job)), to_json(report).dump());
 }
 
+void PlanServer::send(const std::string& job, const PaceReport& report) {
+  ask("POST", fmt::format("/v1/jobs/{}/paces", percent_encode(job)), to_json(report).dump());
+}
+
+void PlanServer::end(const std::string& job, int rank) {
+  ask("POST", fmt::format("/v1/jobs/{}/ranks/{}/ended", percent_encode(job), rank), "{}");
+}
+
 }  // namespace flyball

@@ -52,6 +52,10 @@ class PlanServer {
   void send(const std::string& job, const OrderReport& report);
   // Reports what the iterations of a schedule take.
   void send(const std::string& job, const PromiseReport& report);
+  // Reports that the rank computes slower than it was profiled, or as fast again.
+  void send(const std::string& job, const PaceReport& report);
+  // Tells that the rank's training has ended.
+  void end(const std::string& job, int rank);
 
   void interrupt();  // soon ends the call that is under way; may be called from any thread
 

@@ -21,6 +21,7 @@ constexpr Seconds kHistory{60.0};             // of the counter
 constexpr std::size_t kMostStepsWaiting = 4;  // to be reported
 constexpr double kLeastWaiting = 0.01;        // least share of waiting to know what it draws
 constexpr std::uint64_t kLeastChanges = 3;    // least clock changes to know how long one takes
+constexpr double kSettled = 1.5;              // times of the median clock change, after which it has taken hold
 
 }  // namespace
 
@@ -40,7 +41,10 @@ StragglerNotice straggler_notice(int id, Seconds delay, double degree) {
 }
 
 Session::Session(SessionOptions options, SessionGpu gpu)
-    : options_(std::move(options)), clocks_(gpu.clocks), sampler_({gpu.meter}, {options_.sampling_period, kHistory}) {
+    : options_(std::move(options)),
+      clocks_(gpu.clocks),
+      held_back_(std::move(gpu.held_back)),
+      sampler_({gpu.meter}, {options_.sampling_period, kHistory}) {
   check_options(options_);
   if (gpu.sink) {
     ClockController::Options controller = options_.controller;
@@ -68,12 +72,19 @@ Session::~Session() {
     stop_ = true;
   }
   changed_.notify_all();
-  if (reporting_) reporting_->interrupt();
   if (listening_) listening_->interrupt();
   timeline_.reset();  // which asks the controller
-  controller_.reset();
-  reporter_.join();
+  if (controller_) controller_->release();
   if (listener_.joinable()) listener_.join();
+  {
+    std::unique_lock lock(mutex_);
+    listener_gone_ = true;
+    changed_.notify_all();
+    changed_.wait_for(lock, duration_of(kFarewell), [this] { return reporter_gone_; });
+  }
+  if (reporting_) reporting_->interrupt();
+  reporter_.join();
+  controller_.reset();
 }
 
 void Session::notice(const std::string& words) {
@@ -110,6 +121,7 @@ void Session::adopt_schedule() {
   if (guard_.version() != before) state_.promise = PromiseVerdict::kUnknown;
   profiler_in_use_ = profiler_;
   probe_in_use_ = probe_;
+  adopt_times(newest_times_);
 }
 
 void Session::step_begin() {
@@ -125,6 +137,7 @@ void Session::step_begin() {
   }
   position_ = 0;
   step_.spans.clear();
+  asked_.clear();
   const bool swept = sweeps();
   probe_clock_ = probe_in_use_ ? probe_in_use_->step_begin() : std::nullopt;
   sweep_clock_ = profiler_in_use_ && !probe_clock_ ? profiler_in_use_->step_begin() : std::nullopt;
@@ -133,6 +146,7 @@ void Session::step_begin() {
   // Nobody asked for the clock that the sweep set last; a schedule sets its own.
   const bool not_asked_for = swept || (had_clocks && !sets_clocks_);
   if (controller_ && not_asked_for && !sweeps()) controller_->release();
+  if (!sets_clocks_) asked_mhz_ = 0;
   step_.begin = monotonic_now();
 }
 
@@ -145,6 +159,7 @@ std::optional<Megahertz> Session::next_clock(std::string_view type) {
   if (upcoming.next == upcoming.end || given_up_late()) return std::nullopt;
   const std::uint32_t mhz = *upcoming.next++;
   ++position_;
+  if (mhz > 0) asked_mhz_ = mhz;
   return mhz > 0 ? std::optional(Megahertz(mhz)) : std::nullopt;
 }
 
@@ -167,6 +182,7 @@ void Session::begin(std::string_view type) {
   const std::uint16_t number = open(type);
   if (controller_ && probe_clock_ && step_.spans.empty()) controller_->set(*probe_clock_);
   step_.spans.push_back({number, monotonic_now(), 0});
+  note_asked(step_.spans.back(), true);
 }
 
 void Session::close(std::string_view type) {
@@ -205,6 +221,7 @@ void Session::step_end() {
   } else {
     if (measured) executed = executed_step();
     if (has_server()) other = other_order();
+    if (has_server()) watch_pace();
   }
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -225,6 +242,7 @@ void Session::step_end() {
         promises_.push_back({*promise, stretches_.take()});
         news = true;
       }
+      news = hand_over_pace() || news;
       if (other) {
         other_order_ = std::move(other);
         news = true;
@@ -339,9 +357,27 @@ void Session::evaluate() {
     changes.measurements.push_back({"clock_change", Megahertz(0), *time * options_.time_scale, Joules(1.0), 1});
     reports_.push_back(std::move(changes));
   }
+  newest_times_ = measured_times();
   profiler_.reset();
   probe_.reset();
   finish_due_ = true;
+}
+
+// Under the mutex.
+std::shared_ptr<const ComputingTimes> Session::measured_times() const {
+  const auto times = std::make_shared<ComputingTimes>();
+  times->set_settling(options_.settle / options_.time_scale);
+  for (const MeasurementReport& report : reports_) {
+    for (const InstructionMeasurement& one : report.measurements) {
+      const Seconds time = one.time / options_.time_scale;
+      if (one.instruction == "clock_change") {
+        times->set_settling(std::min(times->settling(), kSettled * time));
+      } else if (const auto type = types_.find(one.instruction)) {
+        times->add(*type, one.clock, time);
+      }
+    }
+  }
+  return times;
 }
 
 // What a clock change took in this sweep: until computations showed it or, where they did not, until the driver had
@@ -374,6 +410,7 @@ void Session::profile_again() {
   state_.sweep = profiler->progress();
   profiler_ = std::move(profiler);
   probe_.reset();
+  newest_times_.reset();
   reports_.clear();
   waiting_sum_ = waiting_weight_ = 0.0;
   finish_due_ = false;

@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,9 +25,11 @@
 #include "base/units.h"
 #include "client/change_probe.h"
 #include "client/clock_controller.h"
+#include "client/computing_times.h"
 #include "client/device_timeline.h"
 #include "client/instruction_types.h"
 #include "client/online_profiler.h"
+#include "client/pace_watch.h"
 #include "client/plan_server.h"
 #include "client/promise_guard.h"
 #include "client/savings.h"
@@ -37,6 +40,7 @@
 namespace flyball {
 
 inline constexpr Seconds kLongestSettling{3.0};  // how long the session waits for the energy counter
+inline constexpr Seconds kFarewell{0.5};         // how long its end waits for the server
 
 // Makes the notice that rank `id`, or, below 0, something outside the job, will take `degree` times its usual time from
 // `delay` on. Throws UsageError.
@@ -47,6 +51,8 @@ struct SessionGpu {
   std::vector<Megahertz> clocks;    // the clocks that can be set, highest first
   std::unique_ptr<ClockSink> sink;  // sets them; null: they are not set
   Meter meter;                      // with an energy counter
+  // Returns what holds the device's clock back, in words; empty where nothing does. Throws Error. May be null.
+  std::function<std::string()> held_back{};
 };
 
 enum class SessionPhase {
@@ -92,7 +98,8 @@ class Session {
  public:
   // Throws UsageError, and what PlanServer's constructor throws.
   Session(SessionOptions options, SessionGpu gpu);
-  // Brings clocks back to their default. Waits for the call to the device that is under way, but not for the server.
+  // Brings clocks back to their default, and tells a server that answers that this rank has ended. Waits for the call
+  // to the device that is under way, and for the server at most kFarewell.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -181,15 +188,24 @@ class Session {
   [[nodiscard]] std::optional<PromiseReport> promise_report(Nanoseconds begin, Nanoseconds end);
   [[nodiscard]] RankSavings count_savings(const Stretches::Taken& run);
   void notice(const std::string& words);
+  void adopt_times(const std::shared_ptr<const ComputingTimes>& times);
+  void note_asked(const InstructionSpan& span, bool measured);
+  void watch_pace();
+  [[nodiscard]] bool hand_over_pace();
 
   // The reporter's thread: evaluates the sweep and reports to the server.
   void report();
   void evaluate();
   void take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfiler>& profiler);
   [[nodiscard]] std::optional<Seconds> change_time() const;
+  [[nodiscard]] std::shared_ptr<const ComputingTimes> measured_times() const;
   template <class Send>
   void send_or_drop(Send send);
   bool talk();
+  void find_cause(PaceReport& report);
+  void tell_pace(PaceReport report);
+  void send_pace(const PaceReport& report);
+  void take_leave();
   // The listener's: waits for schedules.
   void listen();
   void take(RankSchedule plan);
@@ -201,6 +217,7 @@ class Session {
 
   const SessionOptions options_;
   const std::vector<Megahertz> clocks_;
+  const std::function<std::string()> held_back_;
   InstructionTypes types_;
   Sampler sampler_;
   std::unique_ptr<ClockController> controller_;
@@ -222,6 +239,16 @@ class Session {
   };
   OddSteps odd_;
   PromiseGuard guard_;
+  std::optional<PromiseGuard> trusted_;  // as it was when the schedule before began
+  std::int64_t trusted_version_ = 0;
+  double guarded_ratio_ = 0.0;                   // of the schedule that it has adopted
+  std::shared_ptr<const ComputingTimes> times_;  // of the last sweep; null before its end
+  PaceWatch pace_;
+  std::optional<PaceWatch::Change> pace_change_;  // not handed over yet
+  std::vector<std::int32_t> asked_;  // by span, the clock asked for in MHz (0: default); -1: it had just been asked for
+  std::uint32_t asked_mhz_ = 0;
+  std::uint32_t begun_mhz_ = 0;  // asked for at the beginning of the last span
+  Nanoseconds begun_since_ = 0;
   Nanoseconds late_at_ = 0;  // when this step's clocks are given up; 0: never
   bool given_up_ = false;    // they were
   Stretches stretches_;
@@ -263,6 +290,11 @@ class Session {
     PromiseReport report;
     Stretches::Taken run;  // since the news before
   };
+  std::shared_ptr<const ComputingTimes> newest_times_;
+  std::optional<PaceReport> pace_report_;  // the latest
+  bool pace_due_ = false;                  // whether it is to be sent
+  bool listener_gone_ = false;
+  bool reporter_gone_ = false;
   std::deque<PromiseNews> promises_;  // to be reported
   std::int64_t told_of_promise_ = 0;  // the version of the schedule of which the user was told that it was given up
   Savings savings_;                   // the reporter's

@@ -7,6 +7,11 @@
 #include "client/session_schedule.h"
 
 namespace flyball {
+namespace {
+
+constexpr double kStraggles = 1e-3;  // of the promised ratio
+
+}  // namespace
 
 void Session::guard_step() {
   const bool planned = by_plan();
@@ -16,7 +21,17 @@ void Session::guard_step() {
     const RankSchedule& plan = schedule_->plan;
     if (!plan.report_steps && plan.max_clock_time > Seconds(0)) ratio = plan.allowed_time / plan.max_clock_time;
   }
-  guard_.adopt(planned ? schedule_->plan.version : 0, ratio, planned && schedule_->plan.at_maximum);
+  const std::int64_t version = planned ? schedule_->plan.version : 0;
+  // A schedule that allows more follows a straggler, and what iterations took meanwhile is the straggler's.
+  if (version != guard_.version() && trusted_ && guarded_ratio_ > 0.0 && ratio > (1.0 + kStraggles) * guarded_ratio_) {
+    guard_ = *trusted_;
+  }
+  guard_.adopt(version, ratio, planned && schedule_->plan.at_maximum);
+  guarded_ratio_ = ratio;
+  if (ratio > 0.0 && guard_.may_set_clocks() && trusted_version_ != version) {
+    trusted_ = guard_;
+    trusted_version_ = version;
+  }
   sets_clocks_ = had_clocks_ = planned && !schedule_->plan.at_maximum && guard_.may_set_clocks();
   given_up_ = false;
   const Seconds patience = guard_.patience();
@@ -28,6 +43,7 @@ bool Session::given_up_late() {
   if (late_at_ == 0 || monotonic_now() < late_at_) return false;
   sets_clocks_ = false;
   given_up_ = true;
+  asked_mhz_ = 0;
   if (timeline_) timeline_->forget_clocks();  // those that the GPU has not come to
   controller_->release();
   return true;
@@ -39,6 +55,7 @@ std::optional<PromiseReport> Session::promise_report(Nanoseconds begin, Nanoseco
                                                 : PromiseGuard::Step::kAtMaximum;
   stretches_.count(step, begin, end);
   if (step == PromiseGuard::Step::kSweep) {
+    trusted_.reset();
     guard_.count_swept(probe_clock_ ? Megahertz(0) : *sweep_clock_, to_seconds(end - begin));
     return std::nullopt;
   }

@@ -63,6 +63,7 @@ bool Session::talk() {
       std::int64_t sequence = next_sequence_ - std::ssize(reports_);
       for (MeasurementReport& report : reports_) report.sequence = sequence++;
     }
+    if (pace_report_) pace_due_ = true;  // which the server may have forgotten
     // A server that did not know this rank counts its schedules anew.
     if (registered.created) heard_version_ = 0;
     lock.unlock();
@@ -92,6 +93,12 @@ bool Session::talk() {
       finish_due_ = finish_due_ || !profiler_;  // unless a new sweep has begun
       throw;
     }
+    return true;
+  }
+  if (std::exchange(pace_due_, false)) {
+    const PaceReport report = *pace_report_;
+    lock.unlock();
+    tell_pace(report);
     return true;
   }
   if (!stragglers_.empty()) {
@@ -139,6 +146,32 @@ bool Session::talk() {
   return false;
 }
 
+// A server of an earlier version knows nothing of paces.
+void Session::send_pace(const PaceReport& report) {
+  try {
+    send_or_drop([&] { reporting_->send(options_.job.id, report); });
+  } catch (const ServerRefusal& refusal) {
+    if (refusal.status() != 404) throw;
+  }
+}
+
+// The last that the server hears of this rank, if it answers.
+void Session::take_leave() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return listener_gone_; });
+  const bool known = joined_ && reachable_;
+  lock.unlock();
+  try {
+    if (known) reporting_->end(options_.job.id, options_.rank.rank);
+  } catch (const Error&) {
+    // The server will find that this rank is silent.
+  }
+  lock.lock();
+  reporter_gone_ = true;
+  lock.unlock();
+  changed_.notify_all();
+}
+
 void Session::report() {
   Nanoseconds next_try = 0;
   Seconds retry = kFirstRetry;
@@ -158,7 +191,10 @@ void Session::report() {
       }
     }
     std::unique_lock lock(mutex_);
-    if (stop_) return;
+    if (stop_) {
+      lock.unlock();
+      return take_leave();
+    }
     if (!more) changed_.wait_for(lock, kLookAgain);
   }
 }

@@ -35,12 +35,14 @@ void Session::begin_in(std::string_view type, void* stream) {
   if (measured) (void)timeline();
   const std::uint16_t number = open(type);
   step_.spans.push_back({number, measured ? 0 : monotonic_now(), 0});
+  note_asked(step_.spans.back(), false);
   if (!measured) return;
   try {
     if (probe_clock_ && step_.spans.size() == 1) timeline_->set(stream, *probe_clock_);
     timeline_->note(stream, 2 * step_.spans.size() - 2);
   } catch (...) {
     step_.spans.pop_back();
+    asked_.clear();
     open_type_.reset();
     throw;
   }

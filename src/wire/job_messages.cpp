@@ -25,6 +25,13 @@ constexpr auto kLast = static_cast<double>(kLastSequence);
 
 constexpr const char* kEvent = "the server's event";
 
+constexpr const char* kJobState =
+    "How far the job has come. registering: ranks are missing; profiling: ranks have not finished measuring; planning: "
+    "the server makes the plan; ready: there is a plan; failed: no plan could be made from the measurements; ended: "
+    "all "
+    "ranks have said that they have ended; lost: no rank has been heard for a while (--lost-after). A job that has "
+    "ended or is lost keeps its plan, and comes back with the next word of a rank.";
+
 constexpr const char* kPlanStatus =
     "Whether the planner came to its end (complete), or the server's time limit (--planning-time) ended it "
     "(incomplete). An incomplete frontier has its slow end, and rougher plans for the fastest iteration and the job's "
@@ -372,11 +379,7 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
   return Record<R>::answer("JobStatus", kServerAnswer)
       .field("job", &R::job, "The job's id.", {.needed = true})
       .field("name", &R::name, "The job's name, for people.")
-      .field("state", &R::state,
-             "How far the job has come. registering: ranks are missing; profiling: ranks have not finished measuring; "
-             "planning: the server makes the plan; ready: there is a plan; failed: no plan could be made from the "
-             "measurements.",
-             {.needed = true})
+      .field("state", &R::state, kJobState, {.needed = true})
       .field("planner", &R::planner, "The planner, as registered or by default.")
       .field("schedule", &R::schedule, "The schedule, as registered.")
       .field("stages", &R::stages, "Number of stages of a pipeline.", {.needed = true, .minimum = 0})
@@ -400,7 +403,8 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
              "empty when all is well.")
       .field("power", &R::power,
              "The power of the job's plan, and the limits on it. Null: there is no plan, or executed steps adjust it.")
-      .field("stragglers", &R::stragglers, "The job's stragglers, in force or announced.")
+      .field("stragglers", &R::stragglers, "The stragglers of which there are notices, in force or announced.")
+      .field("found_stragglers", &R::found_stragglers, "The ranks that compute slower than they were profiled.")
       .field("promise", &R::promise, &JobPromise::verdict,
              "Whether iterations take what the plan promises. unknown: nobody has compared them yet; slower: they took "
              "longer, and the ranks run at maximum clocks.")
@@ -464,11 +468,7 @@ Record<JobListing> description_of(const JobListing* /*type*/) {
   return Record<R>::answer("JobListing", kServerAnswer)
       .field("job", &R::job, "The job's id.", {.needed = true})
       .field("name", &R::name, "The job's name, for people.")
-      .field("state", &R::state,
-             "How far the job has come. registering: ranks are missing; profiling: ranks have not finished measuring; "
-             "planning: the server makes the plan; ready: there is a plan; failed: no plan could be made from the "
-             "measurements.",
-             {.needed = true})
+      .field("state", &R::state, kJobState, {.needed = true})
       .field("ranks", &R::ranks, "Number of ranks of the job.")
       .field("ranks_registered", &R::ranks_registered, "Number of ranks that have registered.")
       .field("version", &R::version, "Version of the schedules; 0: there are none.")

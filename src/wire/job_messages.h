@@ -192,6 +192,28 @@ struct PromiseReport {
   RankSavings savings;          // up to now
 };
 
+// Why a rank computes slower than when it was profiled.
+enum class PaceCause {
+  kUnknown,
+  kComputation,    // its computations take longer, at the clock that is asked for
+  kThrottled,      // the device says that it is held back
+  kClockNotTaken,  // its clocks cannot be set: the driver, or another holder of the lease, refuses
+};
+template <>
+inline constexpr auto kNamesOf<PaceCause> = name_list("unknown", "computation", "throttled", "clock_not_taken");
+template <>
+inline constexpr auto kUnknownName<PaceCause> = PaceCause::kUnknown;
+
+// POST /v1/jobs/{job}/paces: a rank computes slower than its profile says, or as fast again. Sent when that changes,
+// and to a server that may have forgotten it.
+struct PaceReport {
+  int rank = 0;
+  double slowdown = 1.0;   // computing time over the usual; 1: as usual
+  std::int64_t since = 0;  // the rank's step with which it began
+  PaceCause cause = PaceCause::kUnknown;
+  std::string detail;  // of the cause, for people
+};
+
 // Whether iterations take what is promised.
 enum class PromiseVerdict {
   kUnknown,  // nobody has compared them yet
@@ -220,9 +242,12 @@ enum class JobState {
   kPlanning,
   kReady,   // there is a frontier; ranks that measure again keep their schedule until the next one
   kFailed,  // no plan could be made from the measurements; the next ones start over
+  kEnded,   // all ranks have said that they have ended
+  kLost,    // no rank has been heard for a while; any word of one brings the job back
 };
 template <>
-inline constexpr auto kNamesOf<JobState> = name_list("registering", "profiling", "planning", "ready", "failed");
+inline constexpr auto kNamesOf<JobState> = name_list("registering", "profiling", "planning", "ready", "failed", "ended",
+                                                     "lost");
 
 // What a notice is about: a rank of the job, or, by a name, anything outside the job that all its pipelines wait for.
 using StragglerId = std::variant<int, std::string>;
@@ -251,6 +276,18 @@ struct StragglerState {
     Seconds remaining;
   };
   std::vector<Announced> announced;
+};
+
+// A rank that computes slower than its profile says, as it has reported.
+struct FoundStraggler {
+  int rank = 0;
+  double slowdown = 1.0;    // its computing time over the usual
+  double degree = 1.0;      // iteration time of its pipeline over the usual, by the plan
+  bool in_force = false;    // whether the plans follow it: no notice about its pipeline is in force
+  std::int64_t since = 0;   // its step with which it began
+  double found_unix = 0.0;  // when the server heard of it, in seconds since 1970
+  PaceCause cause = PaceCause::kUnknown;
+  std::string detail;
 };
 
 // Whether the planner came to its end. Older servers had only complete plans, and did not say so.
@@ -304,11 +341,13 @@ struct JobStatus {
   std::string trouble;  // why planning failed, that ranks were left out, or what is odd; empty when all is well
   std::optional<JobPowerStatus> power;  // none where there is no plan, or one that executed steps adjust
   std::vector<StragglerState> stragglers;
+  std::vector<FoundStraggler> found_stragglers;
   JobPromise promise;
   JobSavings savings;
 };
 
-// What GET /v1/jobs/{job}/events tells, besides a JobStatus (event "state") and a StragglerNotice ("straggler").
+// What GET /v1/jobs/{job}/events tells, besides a JobStatus (event "state"), a StragglerNotice ("straggler") and a
+// FoundStraggler ("found_straggler").
 struct PlanningProgress {  // "progress"
   std::string job;
   double share = 0.0;
@@ -416,6 +455,8 @@ struct RankSchedule {
 [[nodiscard]] Record<StepReport> description_of(const StepReport*);
 [[nodiscard]] Record<OrderReport> description_of(const OrderReport*);
 [[nodiscard]] Record<PromiseReport> description_of(const PromiseReport*);
+[[nodiscard]] Record<PaceReport> description_of(const PaceReport*);
+[[nodiscard]] Record<FoundStraggler> description_of(const FoundStraggler*);
 [[nodiscard]] Record<StragglerNotice> description_of(const StragglerNotice*);
 [[nodiscard]] Record<StragglerTaken> description_of(const StragglerTaken*);
 [[nodiscard]] Record<StragglerState::Announced> description_of(const StragglerState::Announced*);

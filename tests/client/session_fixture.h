@@ -224,6 +224,8 @@ class JobServer {
   std::vector<StepReport> steps;
   std::vector<OrderReport> orders;
   std::vector<PromiseReport> promises;
+  std::vector<PaceReport> paces;
+  int ended = 0;  // ranks that said so
   bool registered = false;
   bool profiled = false;
   bool refuse_next = false;
@@ -297,6 +299,13 @@ class JobServer {
     keep_reports(router, "/v1/jobs/job/steps", steps);
     keep_reports(router, "/v1/jobs/job/promises", promises);
     keep_reports(router, "/v1/jobs/job/orders", orders);
+    keep_reports(router, "/v1/jobs/job/paces", paces);
+    router.add({"POST", "/v1/jobs/job/ranks/{rank}/ended", Handler([this](const Request&) {
+                  const std::scoped_lock lock(mutex_);
+                  ++ended;
+                  changed_.notify_all();
+                  return nothing();
+                })});
     router.add(
         {"GET", "/v1/jobs/job/ranks/{rank}/schedule", AsyncHandler([this](const Request& request, const Reply& reply) {
            waiting_.push_back({std::stoll(std::string(request.query.find("after_version").value())),

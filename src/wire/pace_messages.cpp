@@ -1,0 +1,49 @@
+// The descriptions of what ranks say about how fast they compute.
+#include "base/record.h"
+#include "wire/job_messages.h"
+
+namespace flyball {
+namespace {
+
+constexpr double kMostSlowdown = 1000.0;  // as of a straggler's notice
+constexpr const char* kCause =
+    "Why, if it can be seen. computation: computations take longer at the clock that is asked for; throttled: the "
+    "device "
+    "says that it is held back; clock_not_taken: its clocks cannot be set.";
+
+}  // namespace
+
+Record<PaceReport> description_of(const PaceReport* /*type*/) {
+  using R = PaceReport;
+  return Record<R>::request("PaceReport")
+      .field("rank", &R::rank, "Number of the rank.",
+             {.needed = true, .minimum = 0, .maximum = static_cast<double>(kMostRanks - 1)})
+      .field("slowdown", &R::slowdown,
+             "Computing time of its iterations divided by the usual, waiting left out; 1: as usual again.",
+             {.needed = true, .minimum = 1, .maximum = kMostSlowdown})
+      .field("since_step", &R::since, "The rank's iteration with which this began, counted from its first.",
+             {.minimum = 0})
+      .field("cause", &R::cause, kCause)
+      .field("detail", &R::detail, "What is known of the cause, in words.", {.longest = 256});
+}
+
+Record<FoundStraggler> description_of(const FoundStraggler* /*type*/) {
+  using R = FoundStraggler;
+  return Record<R>::answer(
+             "FoundStraggler", "the server's answer",
+             "A rank that computes slower than it was profiled. Event `found_straggler` when that changes.")
+      .field("rank", &R::rank, "Number of the rank.", {.needed = true, .minimum = 0})
+      .field("slowdown", &R::slowdown, "Computing time of its iterations divided by the usual; 1: as usual again.",
+             {.needed = true})
+      .field("degree", &R::degree,
+             "Iteration time of the rank's pipeline divided by the usual, as its plan is emulated.")
+      .field("in_force", &R::in_force,
+             "Whether the other pipelines' plans allow for this degree. They do not while a notice about a rank of the "
+             "same pipeline is in force.")
+      .field("since_step", &R::since, "The rank's iteration with which this began, counted from its first.")
+      .field("found_unix_s", &R::found_unix, "When the server heard of it, in seconds since 1970 (UTC).")
+      .field("cause", &R::cause, kCause)
+      .field("detail", &R::detail, "What is known of the cause, in words.");
+}
+
+}  // namespace flyball
