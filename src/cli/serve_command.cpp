@@ -183,6 +183,8 @@ void add_serve_command(const Command& program) {
       "most operations of all jobs together (default 2000000); plans take some 300 bytes of memory for each operation");
   add_value(command, "--expire-after", options->server.book.silence, parse_duration_or_zero, "TIME",
             "time after which a job is deleted when none of its ranks has been heard from, 0: never (default 86400s)");
+  add_value(command, "--lost-after", options->server.book.lost_after, parse_duration_or_zero, "TIME",
+            "time after which a job counts as lost when none of its ranks has been heard from, 0: never (default 90s)");
   command.footer(
       "Answers survive kill -9: what was acknowledged is in the database.\n"
       "SIGTERM and Ctrl-C stop it after the requests under way.\n\n"

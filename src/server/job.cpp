@@ -32,9 +32,11 @@ std::string place_text(const RankRequest& rank) {
 
 // The tails are read by RankSchedule (wire/job_messages.h). A plan inside limits on power makes no promise, since ranks
 // that find a promise broken go to maximum clocks.
-std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const JobPlan::Run& run, JobKind kind,
+// `allowed` is what all pipelines wait for, which a slow one's own run does not know.
+std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const JobPlan::Run& run,
+                                                  const std::vector<int>& raised, Seconds allowed, JobKind kind,
                                                   bool at_maximum) {
-  const JobPlan::Schedule schedule = plan.schedule(run);
+  const JobPlan::Schedule schedule = plan.schedule(run, raised);
   const Seconds promised_against = plan.is_limited() ? Seconds(0) : plan.max_clock_time_in_order();
   const auto texts = std::make_shared<Deployment::Texts>();
   for (const auto& computations : schedule.stages) {
@@ -43,7 +45,7 @@ std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const Job
                     R"("allowed_time_s":{},"max_clock_time_s":{},"at_maximum":{},"report_steps":{},"order":{},)"
                     R"("computations":{}}})",
                     texts->tails.size(), run.point, schedule.time.value(), schedule.energy.value(),
-                    schedule.straggler_power.value(), run.allowed.value(), promised_against.value(), at_maximum,
+                    schedule.straggler_power.value(), allowed.value(), promised_against.value(), at_maximum,
                     plan.wants_steps() && !at_maximum, plan.order(), computations_text(computations)));
     if (kind == JobKind::kZeus) texts->zeus_tails.push_back(zeus_tail(computations));
   }
@@ -123,6 +125,7 @@ JobRank& Job::add_rank(const RankRequest& rank) {
 void Job::remove_rank(int rank) {
   const auto found = ranks_.find(rank);
   if (found == ranks_.end()) return;
+  set_ended(rank, false);
   set_profiled(found->second, false);
   places_.erase(place_of(found->second.request));
   ranks_.erase(found);
@@ -346,7 +349,7 @@ std::vector<StragglerState> Job::straggler_states(double now) const {
   return states;
 }
 
-std::vector<double> Job::degrees_of_pipelines() const {
+std::vector<double> Job::degrees_of_pipelines(const std::map<int, FoundPipeline>& slow) const {
   std::vector<double> degrees(static_cast<std::size_t>(request().data_parallel), 1.0);
   for (const auto& [id, straggler] : stragglers_) {
     const auto* rank = std::get_if<int>(&id);
@@ -354,6 +357,9 @@ std::vector<double> Job::degrees_of_pipelines() const {
     if (found == ranks_.end()) continue;
     double& degree = degrees[static_cast<std::size_t>(found->second.request.dp_rank)];
     degree = std::max(degree, straggler.degree);
+  }
+  for (const auto& [number, pipeline] : slow) {
+    if (!pipeline.announced) degrees[static_cast<std::size_t>(number)] = pipeline.slowed.degree;
   }
   share_degrees(degrees, most_degrees(operations_of(request())));
   return degrees;
@@ -363,6 +369,7 @@ std::vector<double> Job::degrees_of_pipelines() const {
 
 JobState Job::state() const {
   if (planning_) return JobState::kPlanning;
+  if (life_ != Life::kThere) return life_ == Life::kEnded ? JobState::kEnded : JobState::kLost;
   if (!failure_.empty()) return JobState::kFailed;
   if (current_) return JobState::kReady;
   return all_registered() ? JobState::kProfiling : JobState::kRegistering;
@@ -371,26 +378,30 @@ JobState Job::state() const {
 // All pipelines wait for the slowest: T' is the largest degree times the normal iteration. A pipeline that is itself
 // slow by some degree must plan for T' over its own degree, or it would be later still; for the slowest that is the
 // normal plan.
-std::vector<JobPlan::Run> Job::runs() const {
+Job::Runs Job::runs() const {
   const Seconds normal = plan_->frontier().time(plan_->base_point());
-  const std::vector<double> degrees = degrees_of_pipelines();
+  const std::map<int, FoundPipeline> slow = found_pipelines();
+  const std::vector<double> degrees = degrees_of_pipelines(slow);
   double slowest = *std::max_element(degrees.begin(), degrees.end());
   for (const auto& [id, straggler] : stragglers_) slowest = std::max(slowest, straggler.degree);
-  std::vector<JobPlan::Run> all;
-  all.reserve(degrees.size());
+  Runs all{{}, std::vector<std::vector<int>>(degrees.size()), normal * slowest};
+  for (const auto& [number, pipeline] : slow) {
+    if (!pipeline.announced) all.raised[static_cast<std::size_t>(number)] = pipeline.slowed.raised;
+  }
+  all.of_pipelines.reserve(degrees.size());
   for (const double degree : degrees) {
     JobPlan::Run run{plan_->base_point(), normal};
     if (slowest > 1.0) {
       run.allowed = normal * (slowest / degree);
       run.point = plan_->point_for(run.allowed);
     }
-    all.push_back(run);
+    all.of_pipelines.push_back(run);
   }
   return all;
 }
 
 std::vector<JobPlan::Run> Job::unprepared_runs() const {
-  std::vector<JobPlan::Run> missing = distinct(runs());
+  std::vector<JobPlan::Run> missing = distinct(runs().of_pipelines);
   std::erase_if(missing, [this](const JobPlan::Run& run) {
     if (plan_->is_prepared_at_once(run)) plan_->prepare(run);
     return plan_->is_prepared(run);
@@ -406,19 +417,22 @@ Deployment Job::deployment() const {
   Deployment next;
   next.plan = plan_;
   Fingerprint fingerprint;
-  std::map<JobPlan::Run, Made> made;
-  const std::vector<JobPlan::Run> wanted = runs();
-  plan_->keep_only(distinct(wanted));
-  next.pipelines.reserve(wanted.size());
-  for (const JobPlan::Run& run : wanted) {
-    Made& shared = made[run];
+  std::map<std::pair<JobPlan::Run, std::vector<int>>, Made> made;
+  const Runs wanted = runs();
+  plan_->keep_only(distinct(wanted.of_pipelines));
+  next.pipelines.reserve(wanted.of_pipelines.size());
+  for (std::size_t i = 0; i < wanted.of_pipelines.size(); ++i) {
+    const JobPlan::Run& run = wanted.of_pipelines[i];
+    const std::vector<int>& raised = wanted.raised[i];
+    Made& shared = made[{run, raised}];
     if (!shared.texts) {
-      shared = {texts_of(*plan_, run, stored_.kind, promise_.at_maximum() && !plan_->is_limited()),
-                fmt::format("{} {}", run.point, run.allowed.value())};
+      shared = {
+          texts_of(*plan_, run, raised, wanted.slowest, stored_.kind, promise_.at_maximum() && !plan_->is_limited()),
+          fmt::format("{} {} {}", run.point, run.allowed.value(), fmt::join(raised, " "))};
       for (const std::string& text : shared.texts->tails) fingerprint.add(text);
     }
     fingerprint.add(shared.mark);
-    next.pipelines.push_back({run.point, run.allowed, shared.texts});
+    next.pipelines.push_back({run.point, run.allowed, wanted.slowest, shared.texts});
   }
   next.fingerprint = fingerprint.value();
   return next;
@@ -500,6 +514,7 @@ JobStatus Job::status(double now) const {
   std::erase(troubles, "");
   status.trouble = failure_.empty() ? fmt::format("{}", fmt::join(troubles, "; ")) : failure_;
   status.stragglers = straggler_states(now);
+  status.found_stragglers = found_stragglers();
   status.promise = promise_.known();
   status.savings = savings();
   if (!current_) return status;

@@ -6,10 +6,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "server/found_stragglers.h"
 #include "server/job_plan.h"
 #include "server/measurements.h"
 #include "server/promise_watch.h"
@@ -68,7 +70,8 @@ struct Deployment {
   };
   struct Pipeline {
     std::size_t point = 0;
-    Seconds allowed;
+    Seconds allowed;     // for which it is planned; less for a slow one, which takes longer than planned
+    Seconds waited_for;  // what an iteration may take: that of the slowest pipeline
     std::shared_ptr<const Texts> texts;  // shared by pipelines that run the same
   };
   std::vector<Pipeline> pipelines;  // by data-parallel rank
@@ -145,11 +148,27 @@ class Job {
   bool put_due_in_force(double now);
   [[nodiscard]] std::optional<double> next_due() const;
   [[nodiscard]] std::vector<StragglerState> straggler_states(double now) const;
+  [[nodiscard]] FoundStragglers& found() { return found_; }
+  [[nodiscard]] const FoundStragglers& found() const { return found_; }
+  // Returns what is known of the ranks that have been found to be slow, with what their pipelines make of it.
+  [[nodiscard]] std::vector<FoundStraggler> found_stragglers() const;
+
+  // --- Life ---
+  enum class Life { kThere, kEnded, kLost };
+  [[nodiscard]] Life life() const { return life_; }
+  void set_life(Life life) { life_ = life; }
+  // Notes that a rank has said that it ends, or has said anything else since.
+  void set_ended(int rank, bool ended);
+  // Returns whether all ranks that have registered have said that they end.
+  [[nodiscard]] bool has_ended() const { return !ranks_.empty() && ended_.size() == ranks_.size(); }
 
   // --- Plans ---
   [[nodiscard]] JobState state() const;
   void set_planning(bool planning) { planning_ = planning; }
-  void set_plan(std::shared_ptr<const JobPlan> plan) { plan_ = std::move(plan); }
+  void set_plan(std::shared_ptr<const JobPlan> plan) {
+    plan_ = std::move(plan);
+    known_slowed_.clear();
+  }
   void set_failure(std::string failure) { failure_ = std::move(failure); }
   void set_left_out(std::string left_out) { left_out_ = std::move(left_out); }
   void set_warnings(std::string warnings) { warnings_ = std::move(warnings); }
@@ -183,8 +202,20 @@ class Job {
   [[nodiscard]] JobStatus status(double now) const;
 
  private:
-  [[nodiscard]] std::vector<double> degrees_of_pipelines() const;
-  [[nodiscard]] std::vector<JobPlan::Run> runs() const;  // by pipeline
+  // How slow pipelines are, as those of their ranks are that have been found.
+  struct FoundPipeline {
+    bool announced = false;         // a notice about one of its ranks is in force, which wins
+    std::vector<double> slowdowns;  // by stage
+    JobPlan::Slowed slowed;         // what the plan makes of it
+  };
+  [[nodiscard]] std::map<int, FoundPipeline> found_pipelines() const;
+  [[nodiscard]] std::vector<double> degrees_of_pipelines(const std::map<int, FoundPipeline>& slow) const;
+  struct Runs {
+    std::vector<JobPlan::Run> of_pipelines;
+    std::vector<std::vector<int>> raised;  // by pipeline, stages at their highest clocks
+    Seconds slowest;                       // what all pipelines wait for
+  };
+  [[nodiscard]] Runs runs() const;
 
   StoredJob stored_;
   bool durable_;
@@ -193,6 +224,10 @@ class Job {
   std::size_t profiled_count_ = 0;
   std::vector<int> profiled_of_stage_ = std::vector<int>(static_cast<std::size_t>(stored_.request.stages));
   std::map<StragglerId, JobStraggler> stragglers_;
+  FoundStragglers found_;
+  mutable std::map<std::vector<double>, JobPlan::Slowed> known_slowed_;  // of the plan, by slow-downs
+  std::set<int> ended_;                                                  // ranks
+  Life life_ = Life::kThere;
   bool planning_ = false;
   double progress_ = 0.0;
   std::string failure_;

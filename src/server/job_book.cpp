@@ -84,6 +84,10 @@ JobBook::JobBook(EventLoop& loop, const std::string& database, Limits limits, Lo
   }
   begin_ = Entry::Clock::now();
   sweep_ = loop_.every(kPollSweep, [this] { end_overdue_polls(); });
+  if (limits_.lost_after > Seconds(0)) {
+    losses_ = loop_.every(std::clamp(limits_.lost_after / 20.0, kPollSweep, kLongestExpirySweep),
+                          [this] { find_lost_jobs(); });
+  }
   if (!(limits_.silence > Seconds(0))) return;
   const Seconds period = std::min(limits_.silence, limits_.return_grace) / 50.0;
   expiry_ =
@@ -246,7 +250,7 @@ void JobBook::delete_job(const std::string& id, const Answer<std::string>& answe
 // --- Ranks and measurements --------------------------------------------------------------------------------------
 
 void JobBook::register_rank(const std::string& id, const RankRequest& request, const Answer<RankRegistered>& answer) {
-  const EntryPointer entry = heard(id);
+  const EntryPointer entry = heard(id, request.rank);
   entry->job.check_rank(request);
   const JobRank* known = entry->job.find_rank(request.rank);
   const auto reply_of = [](const JobRank& rank, bool created) {
@@ -285,7 +289,7 @@ void JobBook::register_rank(const std::string& id, const RankRequest& request, c
 }
 
 void JobBook::take_report(const std::string& id, MeasurementReport report, const Answer<MeasurementsTaken>& answer) {
-  const EntryPointer entry = heard(id);
+  const EntryPointer entry = heard(id, report.rank);
   JobRank* rank = entry->job.find_rank(report.rank);
   if (rank == nullptr || !rank->durable) {
     throw HttpError(409, fmt::format("rank {} of job {} has not registered; register it first", report.rank, id));
@@ -316,6 +320,8 @@ void JobBook::take_report(const std::string& id, MeasurementReport report, const
         JobRank* taker = entry->job.find_rank(shared->rank);
         if (taker == nullptr) return answer.reply.fail(HttpError(503, "the rank's registration failed; send it again"));
         const bool had_finished = taker->profiled;
+        // A rank that measures itself anew is no longer compared with what it had measured.
+        if ((had_finished || shared->begins_sweep) && entry->job.found().forget(shared->rank)) deploy(entry, false);
         entry->job.count_report(*taker, *shared);
         entry->last_report = Entry::Clock::now();
         ++counts_.reports;
@@ -346,6 +352,7 @@ void JobBook::take_report(const std::string& id, MeasurementReport report, const
 void JobBook::mark_profiled(const std::string& id, const std::vector<int>& ranks, const Answer<std::string>& answer) {
   const EntryPointer entry = heard(id);
   for (const int number : ranks) {
+    entry->job.set_ended(number, false);
     const JobRank* rank = entry->job.find_rank(number);
     if (rank == nullptr || !rank->durable) {
       throw HttpError(409, fmt::format("rank {} of job {} has not registered", number, id));

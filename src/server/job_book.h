@@ -52,6 +52,7 @@ class JobBook {
     unsigned planning_threads = 1;  // PlanningQueue::Limits
     Seconds planning_time{600.0};
     Seconds silence{86'400.0};  // a job expires when none of its ranks has been heard for this long; 0: none does
+    Seconds lost_after{90.0};   // a job whose ranks are silent for so long counts as lost; 0: none does
     // For this long after a restart, jobs of which nothing has been heard since do not expire, and jobs with ranks are
     // not deleted to make room.
     Seconds return_grace{600.0};
@@ -119,6 +120,11 @@ class JobBook {
   // steps (OrderSeen), and says so as its trouble, until its ranks have measured again.
   void take_order(const std::string& id, const OrderReport& report);
   void take_promise(const std::string& id, const PromiseReport& report);
+  // Takes a report of a rank that computes slower than it was profiled, or as fast again. Other pipelines' schedules
+  // follow. Reports are not stored: a session tells a server again that may have forgotten it.
+  void take_pace(const std::string& id, const PaceReport& report);
+  // Takes the word of a rank that its training has ended.
+  void end_rank(const std::string& id, int rank);
 
   // Answers with a schedule of a version above `after_version` as soon as there is one, or with 204 after `wait`
   // (within a tenth of a second).
@@ -149,6 +155,8 @@ class JobBook {
     std::uint64_t measurements = 0;
     std::uint64_t notices = 0;
     std::uint64_t stale_notices = 0;
+    std::uint64_t stragglers_found = 0;
+    std::uint64_t jobs_lost = 0;
     std::uint64_t schedules_sent = 0;
     std::uint64_t deployments = 0;
     std::size_t polls_waiting = 0;
@@ -170,7 +178,10 @@ class JobBook {
   static Store::Done acknowledged(const Reply& reply, std::function<void()> then, std::function<void()> undo);
   void store(StoreWrite write, const Reply& reply, std::function<void()> then, std::function<void()> undo = {});
   void restore(LoadedJob loaded);
-  [[nodiscard]] EntryPointer heard(const std::string& id) const;  // find() for a request of a rank
+  // find() for a request of a rank, or of somebody who speaks for the ranks (-1)
+  EntryPointer heard(const std::string& id, int rank = -1);
+  void set_life(Entry& entry, Job::Life life);
+  void find_lost_jobs();
   // Tells all that wait for the job that it is gone. Must be called when the job has also been deleted on the disk.
   void forget(const EntryPointer& entry, const std::string& why);
   void expire(const EntryPointer& entry, std::uint64_t& counter, const std::string& why);
@@ -221,6 +232,7 @@ class JobBook {
   std::unique_ptr<PlanningQueue> planning_;
   EventLoop::Handle sweep_;
   EventLoop::Handle expiry_;
+  EventLoop::Handle losses_;
   std::chrono::steady_clock::time_point begin_;  // of this server
   Log log_;
   RateLimit lines_;  // limits the lines of the log

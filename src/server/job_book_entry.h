@@ -33,6 +33,7 @@ struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
   Clock::time_point heard = Clock::now();
   Clock::time_point heard_stored = heard;  // the same, as it is stored in the database
   Clock::time_point last_report = heard;   // of measurements
+  Clock::time_point waited{};              // when a rank was seen waiting for a schedule
   std::unordered_map<int, std::list<Poll>> polls;
   std::vector<std::shared_ptr<EventStream>> streams;
   std::shared_ptr<PlanningTask> task;

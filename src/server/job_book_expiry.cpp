@@ -54,9 +54,11 @@ void JobBook::tell(const std::string& words) {
   log_(before == 0 ? words : fmt::format("{} ({} lines before this one were left out)", words, before));
 }
 
-JobBook::EntryPointer JobBook::heard(const std::string& id) const {
+JobBook::EntryPointer JobBook::heard(const std::string& id, int rank) {
   EntryPointer entry = find(id);
   entry->heard = Entry::Clock::now();
+  if (rank >= 0) entry->job.set_ended(rank, false);
+  if (!entry->job.has_ended()) set_life(*entry, Job::Life::kThere);
   return entry;
 }
 

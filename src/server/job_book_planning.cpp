@@ -295,7 +295,7 @@ void JobBook::set_order_seen(Entry& entry, OrderSeen seen) {
 }
 
 void JobBook::take_order(const std::string& id, const OrderReport& report) {
-  const EntryPointer entry = heard(id);
+  const EntryPointer entry = heard(id, report.rank);
   Job& job = entry->job;
   const int stage = job.registered_rank(report.rank).request.pp_rank;
   const auto& current = job.current();
@@ -311,7 +311,7 @@ void JobBook::take_order(const std::string& id, const OrderReport& report) {
 }
 
 void JobBook::take_promise(const std::string& id, const PromiseReport& report) {
-  const EntryPointer entry = heard(id);
+  const EntryPointer entry = heard(id, report.rank);
   Job& job = entry->job;
   const RankPlace rank(job.registered_rank(report.rank).request);
   job.set_savings(report.rank, report.savings);
@@ -321,7 +321,7 @@ void JobBook::take_promise(const std::string& id, const PromiseReport& report) {
       current->plan->is_limited()) {
     return;
   }
-  const Seconds allowed = current->pipelines[static_cast<std::size_t>(rank.dp_rank)].allowed;
+  const Seconds allowed = current->pipelines[static_cast<std::size_t>(rank.dp_rank)].waited_for;
   const bool was_fine = job.promise().trouble().empty();
   const bool changes = job.promise().take(report, allowed / current->plan->max_clock_time_in_order());
   const std::string trouble = job.promise().trouble();
@@ -330,7 +330,7 @@ void JobBook::take_promise(const std::string& id, const PromiseReport& report) {
 }
 
 void JobBook::take_step(const std::string& id, const StepReport& report) {
-  const EntryPointer entry = heard(id);
+  const EntryPointer entry = heard(id, report.rank);
   // While a newer version is on its way to the disk, this step is out of date.
   if (entry->versions_in_flight > 0) return;
   const auto stages = entry->executed.add(entry->job, report);

@@ -47,8 +47,8 @@ void JobBook::publish(Entry& entry, Deployment deployment) {
   }
   const Deployment& current = *job.current();
   emit(entry, "schedule",
-       to_json(
-           SchedulesReplaced{job.id(), current.version, current.frontier_version, current.pipelines.front().allowed}));
+       to_json(SchedulesReplaced{job.id(), current.version, current.frontier_version,
+                                 current.pipelines.front().waited_for}));
   emit_state(entry);
   changed(entry);
 }
@@ -69,7 +69,7 @@ std::optional<ScheduleText> JobBook::look_up(const Job& job, const RankPlace& ra
 
 void JobBook::wait_for_schedule(const std::string& id, int rank, std::int64_t after_version, Seconds wait,
                                 const Reply& reply) {
-  const EntryPointer entry = heard(id);
+  const EntryPointer entry = heard(id, rank);
   const JobRank* known = entry->job.find_rank(rank);
   if (known == nullptr || !known->durable) {
     throw HttpError(404, fmt::format("rank {} of job {} has not registered", rank, id));

@@ -489,7 +489,7 @@ Seconds JobPlan::schedule_time() const {
   return prepared_.at(base_run()).time;
 }
 
-JobPlan::Schedule JobPlan::schedule(const Run& run) const {
+JobPlan::Schedule JobPlan::schedule(const Run& run, const std::vector<int>& raised) const {
   const ComputationDag& dag = *basis_->realised.dag;
   Schedule schedule{{}, frontier().time(run.point), frontier().energy(run.point), Watts()};
   ClockPlan plan;
@@ -504,6 +504,7 @@ JobPlan::Schedule JobPlan::schedule(const Run& run) const {
     schedule.energy = prepared.energy;
     schedule.straggler_power = prepared.straggler_power;
   }
+  raise(plan, raised);
   schedule.stages.resize(static_cast<std::size_t>(dag.stages()));
   for (int stage = 0; stage < dag.stages(); ++stage) {
     for (const int i : dag.stage_order(stage)) {

@@ -75,6 +75,16 @@ class JobPlan {
   // faster than the base point. Costs microseconds.
   [[nodiscard]] std::size_t point_for(Seconds allowed) const;
 
+  // What becomes of a pipeline of which stages compute slower than they were profiled.
+  struct Slowed {
+    double degree = 1.0;      // its iteration's time over that of the base point, at least 1
+    std::vector<int> raised;  // stages that run at their highest clocks
+  };
+  // `slowdowns` has how many times as long each stage's computations take. Where the iteration would be more than
+  // kPromiseTolerance longer than at highest clocks, the slow stages are raised to these, or else all stages; but none
+  // within limits on power, or while steps adjust the plan. Cost: linear in the iteration's operations.
+  [[nodiscard]] Slowed slowed(std::span<const double> slowdowns) const;
+
   // A point of the frontier as it is run where an iteration may take `allowed`.
   struct Run {
     std::size_t point = 0;
@@ -98,8 +108,9 @@ class JobPlan {
   [[nodiscard]] bool is_prepared_at_once(const Run& run) const;
   // Forgets all prepared runs except these, which must be sorted, and those of the base point.
   void keep_only(const std::vector<Run>& runs) const;
-  // Cost: linear in the iteration's operations. Requires is_prepared(run).
-  [[nodiscard]] Schedule schedule(const Run& run) const;
+  // With stages at their highest clocks, time and energy are still those of the run. Cost: linear in the iteration's
+  // operations. Requires is_prepared(run).
+  [[nodiscard]] Schedule schedule(const Run& run, const std::vector<int>& raised = {}) const;
 
   // Returns the number of computations that schedule() has for a stage.
   [[nodiscard]] std::size_t computations_of_stage(int stage) const {
@@ -174,6 +185,7 @@ class JobPlan {
   [[nodiscard]] bool is_searched(const Run& run) const { return min_dwell_ > 0 || !waits_for_straggler(run); }
   void take_base_for(const Run& run) const;  // where nothing slower ends in time
   [[nodiscard]] bool is_inside(const ClockPlan& plan) const;
+  void raise(ClockPlan& plan, const std::vector<int>& stages) const;
   [[nodiscard]] Run base_run() const { return {base_point_, frontier().time(base_point_)}; }
   [[nodiscard]] SwitchingTerms terms_of(Seconds allowed, bool waits) const;
   // Searches for few changes from `plan` on, inside the limits.

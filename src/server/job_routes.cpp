@@ -188,6 +188,18 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
          book.take_promise(job.id(), read_message<PromiseReport>(json_body(request)));
          answer_with_nothing(reply).send({});
        })});
+  router.add(
+      {"POST", "/v1/jobs/{job}/paces", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
+         const Job& job = allowed(request);
+         book.take_pace(job.id(), read_message<PaceReport>(json_body(request)));
+         answer_with_nothing(reply).send({});
+       })});
+  router.add({"POST", "/v1/jobs/{job}/ranks/{rank}/ended",
+              AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
+                const Job& job = allowed(request);
+                book.end_rank(job.id(), rank_of(request));
+                answer_with_nothing(reply).send({});
+              })});
   router.add({"GET", "/v1/jobs/{job}/events", StreamHandler([&book, allowed](const Request& request) {
                 const std::string id = allowed(request).id();
                 book.check_subscribe(id);

@@ -32,6 +32,11 @@ constexpr MetricInfo kRegistry[] = {
     {"flyball_server_straggler_notices_total", kCounter, "1", "", "Straggler notices received."},
     {"flyball_server_straggler_notices_stale_total", kCounter, "1", "",
      "Straggler notices that a newer notice had overtaken."},
+    {"flyball_server_stragglers_found_total", kCounter, "1", "",
+     "Times that a rank was found to compute slower than when it was profiled."},
+    {"flyball_server_slow_ranks", kGauge, "1", "", "Ranks that now compute slower than when they were profiled."},
+    {"flyball_server_jobs_lost_total", kCounter, "1", "",
+     "Times that a job was lost: none of its ranks had been heard for a while (--lost-after)."},
     {"flyball_server_schedules_sent_total", kCounter, "1", "", "Schedules sent to ranks."},
     {"flyball_server_schedule_versions_total", kCounter, "1", "", "Versions of jobs' schedules published."},
     {"flyball_server_schedule_lookup_seconds", MetricKind::kHistogram, "s", "",
@@ -80,10 +85,12 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
   std::map<JobState, std::size_t> states;
   std::size_t ranks = 0;
   std::size_t over_limits = 0;
+  std::size_t slow_ranks = 0;
   for (const Job* job : book.jobs()) {
     if (job->current() && !job->current()->plan->keeps_limits()) ++over_limits;
     ++states[job->state()];
     ranks += job->ranks().size();
+    slow_ranks += job->found().all().size();
   }
   for (const JobState state : values_of<JobState>()) {
     text.add("flyball_server_jobs", {{"state", name_of(state)}}, static_cast<double>(states[state]));
@@ -100,6 +107,9 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
   add("measurements_total", counts.measurements);
   add("straggler_notices_total", counts.notices);
   add("straggler_notices_stale_total", counts.stale_notices);
+  add("stragglers_found_total", counts.stragglers_found);
+  add("slow_ranks", slow_ranks);
+  add("jobs_lost_total", counts.jobs_lost);
   add("schedules_sent_total", counts.schedules_sent);
   add("schedule_versions_total", counts.deployments);
   text.add_histogram("flyball_server_schedule_lookup_seconds", JobBook::kLookupBounds, counts.lookup_buckets,

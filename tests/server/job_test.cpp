@@ -282,15 +282,17 @@ TEST(JobRules, PipelinesOfManyDegreesShareSchedules) {
   }
   const Deployment deployment = job.deployment();
   ASSERT_EQ(deployment.pipelines.size(), 150u);
-  std::set<std::string> schedules;
+  std::set<const Deployment::Texts*> schedules;  // whose texts may be equal: the planner has one plan
   for (int pipeline = 0; pipeline < 150; ++pipeline) {
     const Deployment::Pipeline& one = deployment.pipelines[static_cast<std::size_t>(pipeline)];
-    schedules.insert(one.texts->tails[0]);
+    schedules.insert(one.texts.get());
+    EXPECT_EQ(one.waited_for, deployment.pipelines[149].waited_for);
     EXPECT_LE(one.allowed * degree_of(pipeline), 2.49 * normal * (1.0 + 1e-12)) << "later than the slowest";
   }
   EXPECT_EQ(schedules.size(), 99u);
   EXPECT_DOUBLE_EQ(deployment.pipelines[0].allowed / normal, 2.49);
   EXPECT_DOUBLE_EQ(deployment.pipelines[149].allowed / normal, 1.0);
+  EXPECT_DOUBLE_EQ(deployment.pipelines[149].waited_for / normal, 2.49);
 }
 
 TEST(RateLimit, AdmitsABurstAndThenTheRate) {

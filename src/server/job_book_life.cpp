@@ -1,0 +1,70 @@
+// What ranks say about themselves while they train: that they compute slower than before, that they have ended, or, by
+// their silence, that they are lost.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/record.h"
+#include "server/job_book_entry.h"
+
+namespace flyball {
+
+void JobBook::take_pace(const std::string& id, const PaceReport& report) {
+  const EntryPointer entry = heard(id, report.rank);
+  Job& job = entry->job;
+  (void)job.registered_rank(report.rank);
+  const bool was_known = job.found().all().count(report.rank) != 0;
+  if (!job.found().take(report, now_seconds())) return;
+  FoundStraggler found{report.rank, 1.0, 1.0, false, report.since, now_seconds(), report.cause, report.detail};
+  for (const FoundStraggler& one : job.found_stragglers()) {
+    if (one.rank == report.rank) found = one;
+  }
+  if (!was_known) {
+    ++counts_.stragglers_found;
+    tell(fmt::format("job {}: rank {} computes {:.3g} times as long as when it was profiled ({})", id, report.rank,
+                     report.slowdown, name_of(report.cause)));
+  }
+  // Iterations that have just become too long are the straggler's, and no fault of the plan.
+  if (job.promise().at_maximum() && job.promise().trouble().empty()) job.promise().begin_anew();
+  emit(*entry, "found_straggler", to_json(found));
+  emit_state(*entry);
+  deploy(entry, false);
+}
+
+void JobBook::end_rank(const std::string& id, int rank) {
+  const EntryPointer entry = find(id);
+  entry->heard = Entry::Clock::now();
+  (void)entry->job.registered_rank(rank);
+  entry->job.set_ended(rank, true);
+  if (entry->job.has_ended()) set_life(*entry, Job::Life::kEnded);
+}
+
+void JobBook::set_life(Entry& entry, Job::Life life) {
+  if (entry.job.life() == life) return;
+  entry.job.set_life(life);
+  emit_state(entry);
+}
+
+// A rank that waits for a schedule is there. What an earlier server heard does not count: ranks have as long to come
+// back as they may be silent.
+void JobBook::find_lost_jobs() {
+  const auto silent_since = Entry::Clock::now() - duration_of(limits_.lost_after);
+  if (begin_ > silent_since) return;
+  for (const auto& [id, entry] : entries_) {
+    Job& job = entry->job;
+    if (job.life() != Job::Life::kThere || job.ranks().empty() || entry->gone) continue;
+    // Zeus's clients have nothing to say once they have their clocks.
+    if (job.stored().kind == JobKind::kZeus) continue;
+    const bool waited_for =
+        std::any_of(entry->polls.begin(), entry->polls.end(), [](const auto& polls) { return !polls.second.empty(); });
+    if (waited_for) entry->waited = Entry::Clock::now();
+    if (std::max(entry->heard, entry->waited) > silent_since) continue;
+    ++counts_.jobs_lost;
+    tell(fmt::format("job {} is lost: none of its ranks has been heard for {:.0f} s", id, limits_.lost_after.value()));
+    set_life(*entry, Job::Life::kLost);
+  }
+}
+
+}  // namespace flyball
