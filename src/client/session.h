@@ -165,7 +165,6 @@ class Session {
   };
   [[nodiscard]] Computing compare_with_sweep() const;
   [[nodiscard]] std::string cause_of(const Computing& computing) const;
-  void know_swept_times(Schedule& schedule) const;
   void count_savings(PromiseReport& report, const Stretches::Taken& run);
   [[nodiscard]] static std::int64_t new_session_number();
   void tell_savings();
@@ -184,7 +183,7 @@ class Session {
   template <class Send>
   void send_or_drop(Send send);
   bool talk();
-  void find_cause(PaceReport& report);
+  void find_cause(PaceReport& report) const;
   void tell_pace(PaceReport report);
   void send_pace(const PaceReport& report);
   void take_leave();

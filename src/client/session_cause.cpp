@@ -3,9 +3,8 @@
 // the ranks wait for something else.
 #include <fmt/format.h>
 
-#include <cmath>
+#include <array>
 
-#include "base/contain.h"
 #include "client/session_schedule.h"
 
 namespace flyball {
@@ -17,59 +16,47 @@ constexpr double kQueued = 0.9;    // shorter ones were not measured on the GPU,
 
 }  // namespace
 
-// Under the mutex. Where a clock was not measured, the type's time is not known.
-void Session::know_swept_times(Schedule& schedule) const {
-  for (std::size_t type = 0; type < types_.count(); ++type) {
-    Seconds all;
-    for (const std::uint32_t mhz : schedule.clocks_mhz[type]) {
-      const Megahertz clock = mhz > 0 || clocks_.empty() ? Megahertz(mhz) : clocks_.front();
-      Seconds one;
-      for (const MeasurementReport& report : reports_) {
-        for (const InstructionMeasurement& measured : report.measurements) {
-          if (measured.clock == clock && measured.instruction == types_.name(type)) one = measured.time;
-        }
-      }
-      if (one == Seconds(0)) {
-        all = Seconds(0);
-        break;
-      }
-      all += one / options_.time_scale;
-    }
-    schedule.swept_time[type] = all;
-  }
-}
-
-// For the training thread, when a promise is broken. Costs a nanosecond per computation.
+// For the training thread, when a promise is broken. Costs some ten nanoseconds per computation.
 Session::Computing Session::compare_with_sweep() const {
   Computing computing;
-  if (!had_clocks_ || given_up_ || !ran_as_planned()) return computing;
-  std::array<Seconds, kMostInstructionTypes> took{};
-  for (const InstructionSpan& span : step_.spans) took[span.type] += to_seconds(span.end - span.begin);
-  Seconds all;
-  Seconds swept;
+  if (!times_ || !had_clocks_ || given_up_ || !ran_as_planned()) return computing;
+  struct OfType {
+    std::size_t spans = 0;
+    Seconds took;
+    Seconds swept;
+  };
+  std::array<OfType, kMostInstructionTypes> of_types{};
+  for (const InstructionSpan& span : step_.spans) {
+    OfType& one = of_types[span.type];
+    const auto& planned_mhz = schedule_->clocks_mhz[span.type];
+    if (one.spans >= planned_mhz.size()) continue;
+    const std::uint32_t mhz = planned_mhz[one.spans++];
+    const Seconds swept = times_->at(span.type, mhz > 0 ? Megahertz(mhz) : clocks_.front());
+    if (!(swept > Seconds(0))) continue;
+    one.took += to_seconds(span.end - span.begin);
+    one.swept += swept;
+  }
+  OfType all;
   for (std::size_t type = 0; type < types_.count(); ++type) {
-    const Seconds known = schedule_->swept_time[type];
-    if (!(known > Seconds(0))) continue;
-    all += took[type];
-    swept += known;
-    const double ratio = took[type] / known;
+    const OfType& one = of_types[type];
+    if (!(one.swept > Seconds(0))) continue;
+    all.took += one.took;
+    all.swept += one.swept;
+    const double ratio = one.took / one.swept;
     if (ratio <= computing.of_type) continue;
     computing.of_type = ratio;
     computing.slowest = static_cast<int>(type);
   }
-  if (swept > Seconds(0)) computing.of_all = all / swept;
+  if (all.swept > Seconds(0)) computing.of_all = all.took / all.swept;
   return computing;
 }
 
 // For the reporter's thread.
 std::string Session::cause_of(const Computing& computing) const {
-  if (controller_) {
-    const ClockControllerState clocks = controller_->state();
-    if (!clocks.working) return "its clocks are not set: " + clocks.failure;
-  }
-  std::string throttled;
-  if (held_back_) (void)contained("the look for what throttles a GPU", [&] { throttled = held_back_(); });
-  if (!throttled.empty()) return "its GPU is throttled: " + throttled;
+  PaceReport seen;
+  find_cause(seen);
+  if (seen.cause == PaceCause::kClockNotTaken) return "its clocks are not set: " + seen.detail;
+  if (seen.cause == PaceCause::kThrottled) return "its GPU is throttled: " + seen.detail;
   if (computing.slowest < 0) return {};
   const auto type = static_cast<std::size_t>(computing.slowest);
   if (computing.of_type > kLonger) {

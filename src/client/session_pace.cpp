@@ -65,10 +65,9 @@ bool Session::hand_over_pace() {
 }
 
 // The reporter's.
-void Session::find_cause(PaceReport& report) {
+void Session::find_cause(PaceReport& report) const {
   report.cause = PaceCause::kComputation;
-  const ClockControllerState clocks = controller_->state();
-  if (!clocks.working) {
+  if (const auto clocks = controller_ ? controller_->state() : ClockControllerState(); !clocks.working) {
     report.cause = PaceCause::kClockNotTaken;
     report.detail = clocks.failure;
   } else if (held_back_) {

@@ -16,9 +16,6 @@ struct Session::Schedule {
   RankSchedule plan;
   std::array<std::vector<std::uint32_t>, kMostInstructionTypes> clocks_mhz;  // per type, in the stage's order
   std::vector<std::uint16_t> types;                                          // of the computations, in that order
-  // Per type, what its computations of a step take together at their clocks, by this session's own sweep, in this
-  // machine's time; 0: unknown.
-  std::array<Seconds, kMostInstructionTypes> swept_time{};
 };
 
 }  // namespace flyball

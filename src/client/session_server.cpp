@@ -246,7 +246,6 @@ void Session::take(RankSchedule plan) {
   }
   schedule->plan = std::move(plan);
   const std::scoped_lock lock(mutex_);
-  know_swept_times(*schedule);
   heard_version_ = schedule->plan.version;
   newest_ = schedule;
 }
