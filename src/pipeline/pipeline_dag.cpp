@@ -167,6 +167,7 @@ class DagBuilder {
   // The type of a transfer, or -1 where it takes no time.
   int transfer_type(int from, int to) {
     ClockOption option;
+    const bool back = to == from - 1 || (from == 0 && to > 1);
     bool alike = true;  // whether a stage sends the same to either side
     if (spec_.p2p) {
       alike = spec_.p2p->time.size() == 1 && spec_.p2p->energy.size() <= 1;
@@ -175,7 +176,12 @@ class DagBuilder {
       if (absent(*spec_.p2p, option.time)) return -1;
       if (!spec_.p2p->energy.empty()) option.energy = at_place(spec_.p2p->energy, link);
     } else {
-      const OperationProfile* measured = profile_.find(from, kP2pName);
+      const OperationProfile* measured = back ? profile_.find(from, kP2pBackName) : nullptr;
+      if (measured != nullptr) {
+        alike = false;
+      } else {
+        measured = profile_.find(from, kP2pName);
+      }
       if (measured == nullptr) return -1;
       option = measured->options.front();
     }
@@ -189,7 +195,6 @@ class DagBuilder {
         option.energy += std::max(Joules(0), stated - spec_.blocking(stage, profile_) * option.time);
       }
     }
-    const bool back = to == from - 1 || (from == 0 && to > 1);
     return type_index({from, std::string(back && !alike ? kP2pBackName : kP2pName), {option}, false});
   }
 
@@ -220,10 +225,12 @@ class DagBuilder {
       }
       previous = node;
     };
-    // If loading is stated for each stage, each loads data; otherwise only the first does, where the model begins. With
+    // If loading is stated for each stage, each loads data; otherwise the first does, where the model begins, and those
+    // of which it was measured. With
     // several chunks, the first stage reads the batch for its first chunk, and any other stage reads for its last chunk
     // what the end of the model compares its output with.
-    const bool everywhere = spec_.data_load && spec_.data_load->time.size() > 1;
+    const bool everywhere =
+        spec_.data_load ? spec_.data_load->time.size() > 1 : profile_.find(stage, kDataLoadName) != nullptr;
     const int loading_chunk = stage == 0 ? 0 : spec_.chunks - 1;
     for (const Instruction& instruction : stream) {
       const int virtual_stage = instruction.chunk * stages_ + stage;
