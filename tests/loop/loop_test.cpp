@@ -155,7 +155,7 @@ TEST(Loop, SavesEnergyAsThePlanPromises) {
 // The processes of the stages are done with a forward as soon as they have queued it, and ask for the backward's clock.
 // Asked for in the stream, clocks come at their computations all the same, and the sweep measures these.
 TEST(Loop, AnEngineThatRunsAheadOfItsGpusSavesAsPromisedWithClocksInTheStream) {
-  expect_of_training({"--windows", "2", "--steps", "4", "--steps-per-clock", "10", "--run-ahead", "--stream-clocks"},
+  expect_of_training({"--windows", "2", "--steps", "4", "--steps-per-clock", "10", "--launch", "stream"},
                      [](const Figures& figures) {
                        EXPECT_THAT(figures.said, Not(HasSubstr("step_end was called before")));
                        return is_as_promised(figures);
@@ -268,7 +268,7 @@ TEST(Loop, APlanThatIsNotKeptIsGivenUpAndTriedAgain) {
 TEST(Loop, APlanOfAnEngineThatRunsAheadWithoutItsStreamIsGivenUp) {
   expect_given_up([] {
     auto node = std::make_unique<Node>(10, 4);
-    node->start_trainer(four_stages({"--windows", "1000", "--run-ahead"}));
+    node->start_trainer(four_stages({"--windows", "1000", "--launch", "ahead"}));
     return node;
   });
 }
