@@ -3,11 +3,10 @@
 #include "support/virtual_training.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <stdexcept>
 #include <utility>
 
+#include "base/median.h"
 #include "sim/chance.h"
 
 namespace flyball::testing {
@@ -62,6 +61,7 @@ VirtualTraining::Orders VirtualTraining::at_maximum() const {
 void VirtualTraining::ask(Stage& stage, Megahertz clock) {
   if (stage.wanted ? *stage.wanted == clock : stage.asked == clock) return;
   stage.wanted = clock;
+  stage.asked_at = stage.state.now;
   stage.arrives = stage.state.now + static_cast<Nanoseconds>(kSlowestHandOver * chance());
 }
 
@@ -74,6 +74,7 @@ void VirtualTraining::hand_over(Stage& stage) {
   stage.state.requested.lock_minimum = stage.state.requested.lock_maximum =
       clock.value() > 0.0 ? supported_clock(stage.spec, clock) : Megahertz(0);
   stage.held_since = request_settings(stage.spec, stage.state);
+  stage.ages.push_back(to_seconds(stage.held_since - stage.asked_at).value());
 }
 
 void VirtualTraining::go_to(Stage& stage, Nanoseconds time) {
@@ -220,6 +221,11 @@ TrainingWindow VirtualTraining::run(const Orders& orders, int iterations) {
   return {to_seconds(stages_[0].state.now - begin).value() / iterations, (energy() - before) / iterations};
 }
 
+void VirtualTraining::warm_up(const Orders& orders) {
+  const Nanoseconds end = stages_[0].state.now + to_nanoseconds(Seconds(4.0 * stages_[0].spec.thermal_seconds));
+  while (stages_[0].state.now < end) iterate(orders);
+}
+
 std::vector<std::vector<MeasuredTimes>> VirtualTraining::measured() const {
   std::vector<std::vector<MeasuredTimes>> all;
   for (const Stage& stage : stages_) {
@@ -307,9 +313,9 @@ std::vector<RankMeasurements> VirtualTraining::profile() {
         if (!sweep.probe) {
           sweep.probe = std::make_unique<ChangeProbe>(stage.spec.maximum, sweep.slowest);
         } else if (sweep.probe->finished()) {
-          if (const auto delay = sweep.probe->delay()) {
-            add_measurements(sweep.sums, {{"clock_change", Megahertz(0), *delay, Joules(1.0), 1}});
-          }
+          const auto shown = sweep.probe->delay();
+          const Seconds delay = shown && *shown > Seconds(0) ? *shown : Seconds(median(stage.ages));
+          add_measurements(sweep.sums, {{"clock_change", Megahertz(0), delay, Joules(1.0), 1}});
           sweep.finished = true;
         }
       }
@@ -332,7 +338,7 @@ std::vector<RankMeasurements> VirtualTraining::profile() {
 
 PromiseFigures keep_promise(const TrainingWorld& world, const std::string& planner, int iterations) {
   VirtualTraining training(world);
-  training.run(training.at_maximum(), 4);
+  training.warm_up(training.at_maximum());
   const TrainingWindow at_maximum = training.run(training.at_maximum(), iterations);
   const std::vector<RankMeasurements> ranks = training.profile();
   JobRequest request;
@@ -356,26 +362,9 @@ PromiseFigures keep_promise(const TrainingWorld& world, const std::string& plann
     plan = plan->reconfigured(training.measured());
   }
   const JobPlan::Schedule promised = schedule();
-  training.run(promised.stages, 3);
+  training.warm_up(promised.stages);
   const TrainingWindow planned = training.run(promised.stages, iterations);
   const FrontierReport report = plan->report();
-  if (std::getenv("DETAIL") != nullptr) {
-    std::fprintf(stderr,
-                 "max: promised %.4f s %.1f J, measured %.4f s %.1f J (%+.2f, %+.2f %%); plan: promised %.4f s %.1f J, "
-                 "measured %.4f s %.1f J (%+.2f, %+.2f %%)\n",
-                 report.max_clock_time.value(), report.max_clock_energy.value(), at_maximum.time_s, at_maximum.energy_j,
-                 100 * (at_maximum.time_s / report.max_clock_time.value() - 1),
-                 100 * (at_maximum.energy_j / report.max_clock_energy.value() - 1), promised.time.value(),
-                 promised.energy.value(), planned.time_s, planned.energy_j,
-                 100 * (planned.time_s / promised.time.value() - 1),
-                 100 * (planned.energy_j / promised.energy.value() - 1));
-    for (const auto& w : plan->warnings()) std::fprintf(stderr, "  %s\n", w.c_str());
-    for (const auto& r : ranks)
-      for (const auto& m : *r.sums)
-        if (m.instruction == "clock_change" || std::getenv("DETAIL")[0] == '2')
-          std::fprintf(stderr, "  %d %s %.0f %.5f s %.4f J %.1f W\n", r.stage, m.instruction.c_str(), m.clock.value(),
-                       m.time.value() / m.samples, m.energy.value() / m.samples, m.energy.value() / m.time.value());
-  }
   const auto percent = [](double part, double whole) { return 100.0 * (part / whole - 1.0); };
   return {percent(promised.time.value(), report.max_clock_time.value()),
           -percent(promised.energy.value(), report.max_clock_energy.value()),

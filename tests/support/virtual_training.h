@@ -51,6 +51,8 @@ class VirtualTraining {
   [[nodiscard]] Orders at_maximum() const;
   // Runs so many iterations.
   TrainingWindow run(const Orders& orders, int iterations);
+  // Runs iterations until the boards' temperatures have settled.
+  void warm_up(const Orders& orders);
   // Sweeps the clocks, as sessions do, and returns what the ranks report.
   [[nodiscard]] std::vector<RankMeasurements> profile();
   // The times of the computations of the last iteration, by stage.
@@ -77,6 +79,8 @@ class VirtualTraining {
     Nanoseconds arrives = 0;
     Megahertz asked;             // of the driver; 0: default
     Nanoseconds held_since = 0;  // of `asked`
+    Nanoseconds asked_at = 0;    // when the newest clock was asked for
+    std::vector<double> ages;    // s from there until the clock held
     std::optional<Megahertz> probed;
     // In this iteration:
     std::size_t next = 0;
