@@ -80,8 +80,11 @@ discrete-bound: build ## how close any plan of measured clocks comes to the boun
 	  $${FLYBALL_SHARED_DATA:-../shared/data}/perseus-sosp24/emulation/*_bf16.csv
 
 promise-worlds: ## what plans promise and trainings by them do, on simulated boards that are not ideal
-	@cmake --preset release -DFLYBALL_BENCHMARKS=ON > /dev/null && cmake --build build --target promise_worlds > /dev/null
-	@build/bench/promise_worlds --seeds 5
+	@scripts/setup build bench
+	$(STEP) "Configure build/bench/" build/logs/bench-configure.log cmake --preset bench
+	$(STEP) "Build the benchmark" build/logs/promise-worlds.log \
+	  cmake --build build/bench -j $(JOBS) --target promise_worlds
+	@build/bench/bench/promise_worlds --seeds 5
 
 measured-tables: build ## the papers' tables from their authors' measurements, into docs/measured-tables.md (needs them, too)
 	@python3 bench/measured_tables.py --program build/flyball --write docs/measured-tables.md

@@ -82,7 +82,8 @@ struct Figures {
 
 // With clocks at their default after it.
 Figures train(const std::vector<std::string>& options, int gpus = 2) {
-  Node node(10, gpus);
+  const bool ideal = std::find(options.begin(), options.end(), "--ideal") != options.end();
+  Node node(10, gpus, ideal);
   node.start_trainer(options);
   EXPECT_TRUE(wait_until([&] { return !node.trainer.running(); }, kLong));
   EXPECT_EQ(node.trainer.status(), 0) << node.trainer.output();
@@ -180,14 +181,24 @@ TEST(Loop, EnvPipeFindsItsPlanOnRealSteps) {
 
 // Four equal stages. Plain 1F1B leaves the first ones little slack between their forwards and backwards: 6.6 % are
 // saved in its order, by `flyball plan` on what they measure, and 13.2 % if they may hold one more microbatch.
+// The figures are of ideal boards, and of a pipeline without transfers: where these occupy both stages, planners keep
+// 1F1B's order.
 std::vector<std::string> four_stages(const std::vector<std::string>& more) {
-  std::vector<std::string> options = {"--windows",         "2",
-                                      "--steps",           "4",
-                                      "--steps-per-clock", "4",
-                                      "--forward",         "0.02,0.02,0.02,0.02",
-                                      "--backward",        "0.04,0.04,0.04,0.04",
-                                      "--microbatches",    "8",
-                                      "--memory-limit",    "5,4,3,2"};
+  std::vector<std::string> options = {"--windows",
+                                      "2",
+                                      "--steps",
+                                      "4",
+                                      "--steps-per-clock",
+                                      "4",
+                                      "--forward",
+                                      "0.02,0.02,0.02,0.02",
+                                      "--backward",
+                                      "0.04,0.04,0.04,0.04",
+                                      "--microbatches",
+                                      "8",
+                                      "--memory-limit",
+                                      "5,4,3,2",
+                                      "--ideal"};
   options.insert(options.end(), more.begin(), more.end());
   return options;
 }
@@ -267,7 +278,7 @@ TEST(Loop, APlanThatIsNotKeptIsGivenUpAndTriedAgain) {
 // take longer than promised, and the plan is given up.
 TEST(Loop, APlanOfAnEngineThatRunsAheadWithoutItsStreamIsGivenUp) {
   expect_given_up([] {
-    auto node = std::make_unique<Node>(10, 4);
+    auto node = std::make_unique<Node>(10, 4, true);
     node->start_trainer(four_stages({"--windows", "1000", "--launch", "ahead"}));
     return node;
   });
