@@ -108,7 +108,6 @@ BoardCharacter read_character(const DataTable& root, const BoardSpec& spec) {
   character.heat_per_kelvin = 0.001;
   character.hold_mean = 6'600'000;
   character.hold_spread = static_cast<Nanoseconds>((kSlowest - 1.0) * static_cast<double>(character.hold_mean));
-  character.counter_lag = 25'000'000;
   character.counter_jitter = Joules(0.1);
   return character;
 }
@@ -133,6 +132,7 @@ void give_character(BoardSpec& spec, const BoardCharacter& usual, std::uint32_t 
   own.hold_mean = static_cast<Nanoseconds>(static_cast<double>(own.hold_mean) * scale + within(-0.2, 0.2) * spread);
   own.hold_spread = static_cast<Nanoseconds>(0.8 * spread);
   own.ramp = static_cast<Nanoseconds>(within(0.5e6, 2e6));
+  own.counter_lag = kSimHistoryStep * static_cast<Nanoseconds>(within(2.0, 9.0));
   spec.idle = spec.idle * own.hunger;
   spec.waiting = spec.waiting * own.hunger;
 }
