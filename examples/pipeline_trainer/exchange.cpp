@@ -1,5 +1,5 @@
-// Both ends of a transfer tell each other when they came to it, and so know the same beginning and the same end, however
-// late a message wakes somebody up.
+// Both ends of a transfer tell each other when they came to it, and so know the same beginning and the same end,
+// however late a message wakes somebody up.
 #include "exchange.h"
 
 #include <algorithm>

@@ -55,8 +55,8 @@ Watts mean_power(const BoardSpec& spec, const Activity& activity) {
   return spec.busy + activity.compute * activity.clocked_share + activity.memory * (1.0 - activity.clocked_share);
 }
 
-// Of a board that is not ideal: times as in the profiles' model, power of a form of its own. `hunger` is the board's and
-// its temperature's.
+// Of a board that is not ideal: times as in the profiles' model, power of a form of its own. `hunger` is the board's
+// and its temperature's.
 Pace pace_by_character(const BoardSpec& spec, const Activity& activity, Watts limit, double hunger, Megahertz clock,
                        double memory_speed) {
   const BoardCharacter& own = spec.character;

@@ -47,9 +47,9 @@ struct SensorSpec {
   Nanoseconds period = 0;  // how often the reading changes
 };
 
-// What tells a board from an ideal one of its model. All zero: the board is ideal, every computation of a kind takes the
-// same time, and power has the form of the synthetic profiles (profile/gpu_physics.h). docs/manual/simulated-gpus.md
-// says where the figures come from.
+// What tells a board from an ideal one of its model. All zero: the board is ideal, every computation of a kind takes
+// the same time, and power has the form of the synthetic profiles (profile/gpu_physics.h).
+// docs/manual/simulated-gpus.md says where the figures come from.
 struct BoardCharacter {
   std::uint64_t seed;  // of what is drawn while it works; 0: an ideal board
   double slowness;     // what it takes for a computation, over what other boards of the model take
@@ -256,8 +256,8 @@ void advance(const BoardSpec& spec, BoardState& state, Nanoseconds t);
 Nanoseconds request_settings(const BoardSpec& spec, BoardState& state);
 
 // Puts work on the board at its present moment and returns its slot, or -1 where all are taken. `seconds` is what it
-// takes alone at the maximum clock and the standard power limit, on a board of which the model has most. Pieces of work share the board in equal slices of
-// time.
+// takes alone at the maximum clock and the standard power limit, on a board of which the model has most. Pieces of work
+// share the board in equal slices of time.
 [[nodiscard]] int start_work(const BoardSpec& spec, BoardState& state, std::uint32_t process, const WorkKind& kind,
                              Seconds seconds);
 

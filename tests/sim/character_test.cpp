@@ -18,8 +18,8 @@ std::vector<BoardSpec> boards_of(const std::string& gpu, std::uint32_t seed, std
   return specify_machine(request).boards;
 }
 
-// Of 400 W where the limit of 300 W does not hold it down, of which a quarter stays at any clock and the rest falls with
-// its square; no noise, no heat, the model's mean in all.
+// Of 400 W where the limit of 300 W does not hold it down, of which a quarter stays at any clock and the rest falls
+// with its square; no noise, no heat, the model's mean in all.
 BoardSpec plain_board() {
   BoardSpec spec = boards_of("a100", 0, 1)[0];
   spec.minimum = Megahertz(100);
@@ -88,8 +88,8 @@ TEST(Character, TheSlowKindTakesSixTimesAsLong) {
   }
 }
 
-// 400 (1/4 + 3/4 x^2) = 300 where x^2 = 2/3. There half of the time is 1/2 / 0.816497 of what it is at the highest clock,
-// and the whole 1.112372: this is the time that was asked for. At half the clock it is 1.5, and the power 175 W.
+// 400 (1/4 + 3/4 x^2) = 300 where x^2 = 2/3. There half of the time is 1/2 / 0.816497 of what it is at the highest
+// clock, and the whole 1.112372: this is the time that was asked for. At half the clock it is 1.5, and the power 175 W.
 TEST(Character, TheLimitIsReachedAndTimeStopsFalling) {
   const BoardSpec spec = plain_board();
   BoardState state = switched_on(spec);
@@ -153,8 +153,8 @@ TEST(Character, ComputationsAreNoisyAndLoadsMore) {
 }
 
 // Asked for at 0, begun 5 ms later and reached another 4 ms later, in four steps of a millisecond from 1000 to 200 MHz:
-// 900, 700, 500, 300. Compute-bound work of 100 ms at the highest clock (no limit here) has done 5 ms, 0.9 + 0.7 + 0.5 +
-// 0.3 = 2.4 ms, and needs 92.6 ms / 0.2 = 463 ms more.
+// 900, 700, 500, 300. Compute-bound work of 100 ms at the highest clock (no limit here) has done 5 ms, 0.9 + 0.7 + 0.5
+// + 0.3 = 2.4 ms, and needs 92.6 ms / 0.2 = 463 ms more.
 TEST(Character, AClockIsReachedInSteps) {
   BoardSpec spec = plain_board();
   spec.forward.clocked_share = 1.0;

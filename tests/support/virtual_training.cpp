@@ -41,7 +41,7 @@ VirtualTraining::VirtualTraining(const TrainingWorld& world) : world_(world) {
   for (Stage& stage : stages_) go_to(stage, 2 * kSecond);
 }
 
-double VirtualTraining::evenly_(std::uint64_t n) const { return evenly(mix(world_.seed + 77) + n); }
+double VirtualTraining::evenly_drawn(std::uint64_t n) const { return evenly(mix(world_.seed + 77) + n); }
 
 VirtualTraining::Orders VirtualTraining::at_maximum() const {
   Orders orders;

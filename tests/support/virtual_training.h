@@ -97,8 +97,8 @@ class VirtualTraining {
   void work(Stage& stage, std::uint16_t type, const WorkKind& kind, double seconds);
   bool go_on(std::size_t index, const std::vector<ScheduledComputation>& order);
   void iterate(const Orders& orders);
-  [[nodiscard]] double chance() { return 0.5 * (1.0 + evenly_(draws_++)); }
-  [[nodiscard]] double evenly_(std::uint64_t n) const;
+  [[nodiscard]] double chance() { return 0.5 * (1.0 + evenly_drawn(draws_++)); }
+  [[nodiscard]] double evenly_drawn(std::uint64_t n) const;
 
   const TrainingWorld world_;
   std::vector<Stage> stages_;

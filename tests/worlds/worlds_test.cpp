@@ -1,5 +1,5 @@
-// Promises on boards that are not ideal, in virtual time: the bounds are those of bench/promise_worlds, which shows more
-// pipelines and planners.
+// Promises on boards that are not ideal, in virtual time: the bounds are those of bench/promise_worlds, which shows
+// more pipelines and planners.
 #include <gtest/gtest.h>
 
 #include "support/virtual_training.h"
