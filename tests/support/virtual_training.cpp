@@ -269,8 +269,9 @@ std::vector<RankMeasurements> VirtualTraining::profile() {
         ask(stage, Megahertz(0));
       } else if (sweeps[i].probe) {
         stage.probed = swept[i] = sweeps[i].probe->step_begin();
-      } else if ((swept[i] = sweeps[i].profiler->step_begin())) {
-        ask(stage, *swept[i]);
+      } else {
+        swept[i] = sweeps[i].profiler->step_begin();
+        if (swept[i]) ask(stage, *swept[i]);
       }
     }
     const Nanoseconds begin = stages_[0].state.now;
