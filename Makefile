@@ -19,7 +19,7 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test way-in python demo bench peers paper-tables real-runs measured-tables discrete-bound lint \
+.PHONY: help setup build test way-in python demo bench peers paper-tables real-runs measured-tables promise-worlds discrete-bound lint \
   format asan tsan fuzz openapi-fuzz abuse clean
 MAKEFLAGS += --no-print-directory
 
@@ -78,6 +78,13 @@ discrete-bound: build ## how close any plan of measured clocks comes to the boun
 	@scripts/python_env peers bench/peers/requirements.txt
 	@build/peers-venv/bin/python bench/peers/discrete_bound.py --microbatches 12 --seconds 1200 \
 	  $${FLYBALL_SHARED_DATA:-../shared/data}/perseus-sosp24/emulation/*_bf16.csv
+
+promise-worlds: ## what plans promise and trainings by them do, on simulated boards that are not ideal
+	@scripts/setup build bench
+	$(STEP) "Configure build/bench/" build/logs/bench-configure.log cmake --preset bench
+	$(STEP) "Build the benchmark" build/logs/promise-worlds.log \
+	  cmake --build build/bench -j $(JOBS) --target promise_worlds
+	@build/bench/bench/promise_worlds --seeds 5
 
 measured-tables: build ## the papers' tables from their authors' measurements, into docs/measured-tables.md (needs them, too)
 	@python3 bench/measured_tables.py --program build/flyball --write docs/measured-tables.md

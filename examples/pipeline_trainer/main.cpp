@@ -6,9 +6,11 @@
 #include <getopt.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -20,6 +22,12 @@ namespace trainer {
 namespace {
 
 constexpr int kMostReconfiguringSteps = 5000;
+
+// Of what Perseus's authors measured (docs/manual/simulated-gpus.md): loading 4 to 11 ms, the first backward up to 6 %
+// shorter. How long gradients are reduced is not among it.
+constexpr double kLoadSeconds = 0.006;
+constexpr double kReduceSeconds = 0.03;
+constexpr double kFirstBackwardSaves = 0.05;
 
 volatile sig_atomic_t interruptions = 0;
 
@@ -44,10 +52,14 @@ Usage: pipeline_trainer [OPTIONS]
   --memory-limit N,N,...  microbatches whose activations each stage may hold at a time (default: as many as 1F1B holds)
   --order WHICH         own (default): 1F1B; planned: the order that the planner chooses within the memory limit;
                         ignored: 1F1B, although Flyball is told that the order is planned
-  --run-ahead           queue computations and what they send in a stream of the GPU, and wait only for what comes in
-                        and at the end of an iteration
-  --stream-clocks       with --run-ahead: set and measure clocks in that stream, when the GPU comes to the computation
-                        and not when the process has queued it
+  --launch WHICH        stream (default): queue computations and transfers in a stream of the GPU, wait only for what
+                        comes in and at the end of an iteration, and set and measure clocks in that stream; ahead: the
+                        same, but clocks are set and measured when the process calls; wait: wait for each computation
+  --transfer S,S,...    between neighbouring stages, per link, s of the GPUs; occupies both stages
+                        (default: 2 ms, in the middle of the pipeline 10 ms; 0: none)
+  --load S              before every forward of the first and of the last stage (default 0.006)
+  --reduce S            reduction of the gradients at the end of every iteration (default 0.03)
+  --ideal               nothing of this, and --launch wait: computations are all that takes time
   --steps-per-clock N   of the sweep (default 5)
   --clock-stride N      of the sweep (default 1: every clock)
   --noise SHARE         of a computation's energy that the meter cannot tell apart (default 0)
@@ -89,6 +101,22 @@ RunOrder run_order(const std::string& word) {
   throw std::invalid_argument("--order is own, planned or ignored, not " + word);
 }
 
+Launch launch_of(const std::string& word) {
+  if (word == "stream") return Launch::kStream;
+  if (word == "ahead") return Launch::kAhead;
+  if (word == "wait") return Launch::kWait;
+  throw std::invalid_argument("--launch is stream, ahead or wait, not " + word);
+}
+
+double time_of(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || *end != '\0' || !(value >= 0.0)) {
+    throw std::invalid_argument("not a time from 0: " + text);
+  }
+  return value;
+}
+
 struct Options {
   Job job;
   int steps = 10;
@@ -98,6 +126,13 @@ struct Options {
   bool plan_only = false;
   int windows = 1;
 };
+
+// Two nodes or sockets, with fast links within each.
+std::vector<double> usual_transfers(int stages) {
+  std::vector<double> seconds(static_cast<std::size_t>(std::max(0, stages - 1)), 0.002);
+  if (!seconds.empty()) seconds[seconds.size() / 2] = 0.010;
+  return seconds;
+}
 
 Options parse(int argc, char** argv) {
   Options options;
@@ -115,8 +150,11 @@ Options parse(int argc, char** argv) {
     kPlanner,
     kMemoryLimit,
     kOrder,
-    kRunAhead,
-    kStreamClocks,
+    kLaunch,
+    kTransfer,
+    kLoad,
+    kReduce,
+    kIdeal,
     kStepsPerClock,
     kStride,
     kNoise,
@@ -141,8 +179,11 @@ Options parse(int argc, char** argv) {
                           {"planner", required_argument, nullptr, kPlanner},
                           {"memory-limit", required_argument, nullptr, kMemoryLimit},
                           {"order", required_argument, nullptr, kOrder},
-                          {"run-ahead", no_argument, nullptr, kRunAhead},
-                          {"stream-clocks", no_argument, nullptr, kStreamClocks},
+                          {"launch", required_argument, nullptr, kLaunch},
+                          {"transfer", required_argument, nullptr, kTransfer},
+                          {"load", required_argument, nullptr, kLoad},
+                          {"reduce", required_argument, nullptr, kReduce},
+                          {"ideal", no_argument, nullptr, kIdeal},
                           {"steps-per-clock", required_argument, nullptr, kStepsPerClock},
                           {"clock-stride", required_argument, nullptr, kStride},
                           {"noise", required_argument, nullptr, kNoise},
@@ -157,6 +198,11 @@ Options parse(int argc, char** argv) {
                           {"help", no_argument, nullptr, kHelpOption},
                           {nullptr, 0, nullptr, 0}};
   int chosen = 0;
+  bool ideal = false;
+  std::optional<Launch> launch;
+  std::optional<std::vector<double>> transfer;
+  std::optional<double> load;
+  std::optional<double> reduce;
   while ((chosen = getopt_long(argc, argv, "h", known, nullptr)) != -1) {
     switch (chosen) {
       case kForward: options.job.forward_s = numbers(optarg); break;
@@ -170,8 +216,11 @@ Options parse(int argc, char** argv) {
       case kPlanner: options.job.planner = optarg; break;
       case kMemoryLimit: options.job.memory_limit = counts(optarg); break;
       case kOrder: options.job.order = run_order(optarg); break;
-      case kRunAhead: options.job.run_ahead = true; break;
-      case kStreamClocks: options.job.stream_clocks = true; break;
+      case kLaunch: launch = launch_of(optarg); break;
+      case kTransfer: transfer = std::string(optarg) == "0" ? std::vector<double>() : numbers(optarg); break;
+      case kLoad: load = time_of(optarg); break;
+      case kReduce: reduce = time_of(optarg); break;
+      case kIdeal: ideal = true; break;
       case kStepsPerClock: options.job.steps_per_clock = std::stoi(optarg); break;
       case kStride: options.job.clock_stride = std::stoi(optarg); break;
       case kNoise: options.job.noise = std::stod(optarg); break;
@@ -195,8 +244,14 @@ Options parse(int argc, char** argv) {
   if (!options.job.memory_limit.empty() && options.job.memory_limit.size() != options.job.forward_s.size()) {
     throw std::invalid_argument("--memory-limit needs a number for each stage");
   }
-  if (options.job.stream_clocks && !options.job.run_ahead) {
-    throw std::invalid_argument("--stream-clocks needs the stream of --run-ahead");
+  Job& job = options.job;
+  job.launch = launch.value_or(ideal ? Launch::kWait : Launch::kStream);
+  job.transfer_s = transfer.value_or(ideal ? std::vector<double>() : usual_transfers(job.stages()));
+  job.load_s = load.value_or(ideal ? 0.0 : kLoadSeconds);
+  job.reduce_s = reduce.value_or(ideal ? 0.0 : kReduceSeconds);
+  job.first_backward_saves = ideal ? 0.0 : kFirstBackwardSaves;
+  if (!job.transfer_s.empty() && static_cast<int>(job.transfer_s.size()) != job.stages() - 1) {
+    throw std::invalid_argument("--transfer needs a time for each of the links, one fewer than stages, or 0");
   }
   if (options.steps < 1 || options.job.microbatches < 1 || options.straggler < 1.0) {
     throw std::invalid_argument("--steps, --microbatches and --straggler are at least 1");

@@ -1,5 +1,6 @@
 #include "stage.h"
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,16 +10,20 @@
 #include <cstring>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "device.h"
+#include "exchange.h"
 #include "flyball/sim.h"
 
 namespace trainer {
 namespace {
 
-// What travels between stages: an activation forwards, a gradient backwards.
-struct Tensor {
-  std::int32_t microbatch = 0;
+// What a computation sends, until it is known what the next one needs. On a GPU both are posted together.
+struct Outgoing {
+  LinkEnd* link = nullptr;  // null: nothing
+  bool back = false;
+  int microbatch = 0;
   double value = 0.0;
 };
 
@@ -30,7 +35,12 @@ void notice(void* user, const char* words) {
 class Stage {
  public:
   Stage(const Job& job, int stage, Links links)
-      : job_(job), stage_(stage), links_(std::move(links)), device_(gpu(), job.run_ahead) {
+      : job_(job),
+        stage_(stage),
+        links_(std::move(links)),
+        before_(links_.before, transfer_s(stage - 1)),
+        after_(links_.after, transfer_s(stage)),
+        device_(gpu(), job.run_ahead()) {
     if (job.flyball) open();
     // Whenever nothing is computed, this process waits for others with a kernel on its GPU.
     flyball_sim_block(gpu());
@@ -97,6 +107,7 @@ class Stage {
     for (int stage = static_cast<int>(held.size()); stage < job_.stages(); ++stage)
       held.push_back(std::min(job_.microbatches, job_.stages() - stage));
     options.memory_limit = held.data();
+    options.transfers_occupy_both = job_.transfer_s.empty() ? 0 : 1;
     options.executes_order = job_.order != RunOrder::kOwn ? 1 : 0;
     options.rank = stage_;
     options.pp_rank = stage_;
@@ -126,40 +137,95 @@ class Stage {
     std::fclose(file);
   }
 
+  [[nodiscard]] double transfer_s(int link) const {
+    const auto at = static_cast<std::size_t>(link);
+    return link >= 0 && at < job_.transfer_s.size() ? job_.transfer_s[at] : 0.0;
+  }
+
   // With its stream, where Flyball is to act when the GPU comes to this place and not when this process does.
   void set_speed(const char* type) {
-    job_.stream_clocks ? flyball_set_speed_in(session_, type, device_.stream()) : flyball_set_speed(session_, type);
+    job_.launch == Launch::kStream ? flyball_set_speed_in(session_, type, device_.stream())
+                                   : flyball_set_speed(session_, type);
   }
 
-  void compute(const char* type, double seconds) {
-    if (job_.stream_clocks) {
+  void begin(const char* type) {
+    if (job_.launch == Launch::kStream) {
       flyball_begin_in(session_, type, device_.stream());
-      device_.compute(type, seconds);
-      flyball_end_in(session_, type, device_.stream());
-    } else {
-      flyball_begin(session_, type);
-      device_.compute(type, seconds);
-      if (measured_) device_.wait();
-      flyball_end(session_, type);
+      return;
     }
+    if (measured_) device_.wait();
+    flyball_begin(session_, type);
   }
 
-  // Sent when all is computed that was queued before. Tensors that come in are waited for by this process.
-  void send(const Channel& to, const Tensor& tensor) {
-    struct Outgoing {
-      const Channel& to;
-      Tensor tensor;
-    };
+  void end(const char* type) {
+    if (job_.launch == Launch::kStream) {
+      flyball_end_in(session_, type, device_.stream());
+      return;
+    }
+    if (measured_) device_.wait();
+    flyball_end(session_, type);
+  }
+
+  void compute(const char* type, const char* kind, double seconds) {
+    begin(type);
+    device_.compute(kind, seconds);
+    end(type);
+  }
+
+  // The batch at the first stage, and at the last what the model's output is compared with.
+  void load() {
+    if (job_.load_s > 0.0 && (first() || last())) compute("data_load", "load", job_.load_s);
+  }
+
+  // Sends what the computation before had to send and receives what the next one needs. Returns what came in.
+  double exchange(LinkEnd* from, int microbatch) {
+    const Outgoing outgoing = std::exchange(outgoing_, {});
+    if (outgoing.link == nullptr && from == nullptr) return 0.0;
+    if (job_.transfer_s.empty()) {
+      if (outgoing.link != nullptr) send(outgoing);
+      return from == nullptr ? 0.0 : receive(*from, microbatch);
+    }
+    const auto posted = std::make_shared<Exchange>(Exchange::Side{outgoing.link, outgoing.microbatch, outgoing.value},
+                                                   Exchange::Side{from, microbatch, 0.0},
+                                                   static_cast<std::uint64_t>(stage_) << 32u | ++exchanges_);
+    on_device(posted, [](Exchange& one) { one.meet(); });
+    // Where a stage talks to both sides at once, nothing tells how long either takes.
+    const bool told = outgoing.link != nullptr && (from == nullptr || from == outgoing.link);
+    const char* type = outgoing.back ? "p2p_back" : "p2p";
+    if (told) begin(type);
+    on_device(posted, [](Exchange& one) { one.transfer(); });
+    if (told) end(type);
+    return from == nullptr ? 0.0 : posted->received();
+  }
+
+  template <class Step>
+  void on_device(const std::shared_ptr<Exchange>& posted, Step) {
     device_.then(
         [](void* data) {
-          const std::unique_ptr<Outgoing> outgoing(static_cast<Outgoing*>(data));
+          const std::unique_ptr<std::shared_ptr<Exchange>> own(static_cast<std::shared_ptr<Exchange>*>(data));
+          Step{}(**own);
+        },
+        new std::shared_ptr<Exchange>(posted));
+  }
+
+  // Sent when all is computed that was queued before; nobody waits for the receiver.
+  void send(const Outgoing& outgoing) {
+    device_.then(
+        [](void* data) {
+          const std::unique_ptr<Outgoing> own(static_cast<Outgoing*>(data));
           try {
-            outgoing->to.send(outgoing->tensor);
+            own->link->post({0, own->microbatch, own->value});
           } catch (const Hangup&) {
             // This process meets the same when it receives.
           }
         },
-        std::make_unique<Outgoing>(Outgoing{to, tensor}).release());
+        std::make_unique<Outgoing>(outgoing).release());
+  }
+
+  static double receive(LinkEnd& from, int microbatch) {
+    const Message message = from.next(false);
+    if (message.microbatch != microbatch) throw std::runtime_error("microbatches out of order");
+    return message.value;
   }
 
   // The clock is asked for before the wait for the input, so that the change happens during the wait where there is
@@ -167,44 +233,37 @@ class Stage {
   void forward(int microbatch) {
     most_held_ = std::max(most_held_, ++held_);
     set_speed("forward");
-    double activation = 1.0 + microbatch;
-    if (!first()) activation = expect(links_.before, microbatch);
-    compute("forward", job_.forward_s[static_cast<std::size_t>(stage_)]);
+    double activation = exchange(first() ? nullptr : &before_, microbatch);
+    if (first()) activation = 1.0 + microbatch;
+    load();
+    compute("forward", "forward", job_.forward_s[static_cast<std::size_t>(stage_)]);
     activation = std::sqrt(activation + weight_);
     if (last()) {
       gradients_.push_back(activation);
     } else {
-      send(links_.after, Tensor{microbatch, activation});
+      outgoing_ = {&after_, false, microbatch, activation};
     }
   }
 
   void backward(int microbatch) {
     set_speed("backward");
-    double gradient = 0.0;
-    if (last()) {
-      gradient = gradients_.at(static_cast<std::size_t>(microbatch));
-    } else {
-      gradient = expect(links_.after, microbatch);
-    }
-    compute("backward", job_.backward_s[static_cast<std::size_t>(stage_)]);
+    double gradient = exchange(last() ? nullptr : &after_, microbatch);
+    if (last()) gradient = gradients_.at(static_cast<std::size_t>(microbatch));
+    // The first one has no gradients to add its own to.
+    const double share = backwards_++ == 0 ? 1.0 - job_.first_backward_saves : 1.0;
+    compute("backward", "backward", share * job_.backward_s[static_cast<std::size_t>(stage_)]);
     gradient *= 0.5;
     sum_ += gradient;
     --held_;
-    if (!first()) send(links_.before, Tensor{microbatch, gradient});
-  }
-
-  double expect(const Channel& from, int microbatch) {
-    const auto tensor = from.receive<Tensor>();
-    if (tensor.microbatch != microbatch) throw std::runtime_error("microbatches out of order");
-    return tensor.value;
+    if (!first()) outgoing_ = {&before_, true, microbatch, gradient};
   }
 
   double step() {
     sum_ = 0.0;
     gradients_.clear();
-    held_ = most_held_ = 0;
+    held_ = most_held_ = backwards_ = 0;
     flyball_step_begin(session_);
-    measured_ = job_.run_ahead && is_measured();
+    measured_ = job_.run_ahead() && is_measured();
     const flyball_computation* computations = nullptr;
     const std::size_t count = flyball_order_in_use(session_, &computations);
     for (std::size_t i = 0; i < count; ++i) {
@@ -212,6 +271,8 @@ class Stage {
       std::strcmp(next.instruction, "forward") == 0 ? forward(next.microbatch) : backward(next.microbatch);
     }
     if (count == 0) run_1f1b();
+    (void)exchange(nullptr, 0);
+    if (job_.reduce_s > 0.0) compute("gradient_sync", "transfer", job_.reduce_s);
     device_.wait();
     return sum_;
   }
@@ -240,7 +301,11 @@ class Stage {
   const Job& job_;
   const int stage_;
   Links links_;
+  LinkEnd before_;
+  LinkEnd after_;
   Device device_;
+  Outgoing outgoing_;
+  std::uint64_t exchanges_ = 0;
   bool measured_ = false;
   flyball_session* session_ = nullptr;
   const double weight_ = 0.25;
@@ -248,11 +313,14 @@ class Stage {
   double sum_ = 0.0;
   int held_ = 0;  // microbatches that have gone forwards and not yet backwards
   int most_held_ = 0;
+  int backwards_ = 0;  // of this iteration
 };
 
 }  // namespace
 
 int run_stage(const Job& job, int stage, Links links) {
+  // What wakes up late counts time_scale times.
+  prctl(PR_SET_TIMERSLACK, 1000UL);
   try {
     Stage(job, stage, std::move(links)).serve();
     return 0;

@@ -17,10 +17,23 @@ enum class RunOrder {
   kIgnored,  // 1F1B, although the job promises to run what the planner chooses
 };
 
+// How the stages hand their work to the GPUs.
+enum class Launch {
+  kStream,  // queue it in a stream, and call Flyball with the stream
+  kAhead,   // queue it in a stream, and call Flyball without
+  kWait,    // wait for each computation
+};
+
 struct Job {
   std::vector<double> forward_s;   // per stage, at the GPU's highest clock
   std::vector<double> backward_s;  // per stage
   int microbatches = 12;
+
+  // What real trainings have besides computations, in seconds of the GPUs; nothing where a list is empty or a time 0.
+  std::vector<double> transfer_s;     // per link; occupies both stages
+  double load_s = 0.0;                // before each forward of the first and of the last stage
+  double reduce_s = 0.0;              // of the gradients, after the last backward of every stage
+  double first_backward_saves = 0.0;  // share by which the first backward of an iteration is shorter
 
   // Flyball.
   std::string server;
@@ -37,12 +50,11 @@ struct Job {
   double switch_latency_s = 0.0;
   double time_scale = 1.0;
   bool flyball = true;  // false: train without it
-  // Computations are queued in a stream of the GPU; only what comes in and the end of a step are waited for.
-  bool run_ahead = false;
-  bool stream_clocks = false;  // with run_ahead: Flyball is called with the stream
-  std::string profile;         // file for what the stages measure; empty: none
+  Launch launch = Launch::kStream;
+  std::string profile;  // file for what the stages measure; empty: none
 
   [[nodiscard]] int stages() const { return static_cast<int>(forward_s.size()); }
+  [[nodiscard]] bool run_ahead() const { return launch != Launch::kWait; }
 };
 
 // What the launcher asks of a stage.

@@ -51,10 +51,12 @@ const char* flyball_sim_error_text(int result);
 /* The number of boards; 0 where there is no machine. */
 unsigned flyball_sim_gpu_count(void);
 
-/* Does work on board `gpu` (from 0) that alone takes `seconds_at_max_clock` (above 0, to 1e6) at the board's maximum
- * clock and standard power limit, and waits until it is done. `kind` is "forward" or "backward", as the machine's GPU
- * model and workload have them. Pieces of work, of one process or of several, share a board in equal slices of time, so
- * two take twice as long. `run` may be null. */
+/* Does work on board `gpu` (from 0) that alone takes `seconds_at_max_clock` (above 0, to 1e6) at the board's
+ * maximum clock and standard power limit, and waits until it is done. `kind` is "forward" or "backward", as the
+ * machine's GPU model and workload have them, or "transfer" or "load": copying, which takes the same time at any
+ * clock. On boards that are not ideal, times differ a little from board to board and from one piece of work to the
+ * next. Pieces of work, of one process or of several, share a board in equal slices of time, so two take twice as
+ * long. `run` may be null. */
 int flyball_sim_work(unsigned gpu, const char* kind, double seconds_at_max_clock, flyball_sim_run* run);
 
 /* The same for work of any other kind. */

@@ -84,7 +84,18 @@ void require_board(const Machine& machine, std::size_t gpu) {
 struct UpOptions {
   CommonOptions common;
   MachineRequest request;
+  std::optional<std::uint32_t> seed;
+  bool ideal = false;
 };
+
+std::uint32_t parse_seed(std::string_view option, std::string_view text) {
+  constexpr long kMost = std::numeric_limits<std::uint32_t>::max();
+  return static_cast<std::uint32_t>(parse_integer_within(option, text, 1, kMost, "a whole number from 1"));
+}
+
+Seconds parse_latency(std::string_view option, std::string_view text) {
+  return Seconds(parse_number_within(option, text, 0.0, 10.0, "seconds from 0 to 10"));
+}
 
 void run_up(UpOptions& options) {
   MachineRequest& request = options.request;
@@ -92,6 +103,8 @@ void run_up(UpOptions& options) {
   if (request.powercap_range > 0 && request.powercap.empty()) {
     throw UsageError("--powercap-range is where the counters of --powercap wrap; give both");
   }
+  if (options.ideal && options.seed) throw UsageError("--seed is of the boards' differences, which --ideal takes away");
+  request.seed = options.ideal ? 0 : options.seed.value_or(1);
   const RaisedMachine raised = raise_machine(request);
   const std::string description = raised.machine->shared().description;
   const std::string owner = foreign_owner(*raised.machine);
@@ -121,6 +134,12 @@ void add_up(const Command& parent) {
       .type_name("NAME");
   add_value(command, "--time-scale", options->request.time_scale, parse_scale, "X",
             "simulated seconds per second (default 1); 0: time stands still until told");
+  command.add_flag("--ideal", options->ideal,
+                   "boards that are alike and exact: no noise, drift, ramps or spread of clock changes, and a power "
+                   "limit that is not reached");
+  add_value(command, "--seed", options->seed, parse_seed, "N", "other differences and other noise (default 1)");
+  add_value(command, "--switch-latency", options->request.switch_latency, parse_latency, "S",
+            "mean time in which a clock change takes hold (default 0.0066; with --ideal 0.01)");
   add_value(command, "--powercap", options->request.powercap, parse_folder, "DIR",
             "keep a simulated powercap tree (processor energy) there; a folder in memory is best");
   add_value(command, "--powercap-range", options->request.powercap_range, parse_range, "UJ",
@@ -315,8 +334,8 @@ void run_work(const WorkOptions& options) {
   require_board(*machine, gpu);
   const Seconds seconds = options.seconds.value_or(Seconds(1));
   const std::string kind = options.kind.value_or("forward");
-  const std::optional<Activity> activity = activity_named(machine->spec(gpu), kind);
-  const WorkRun run = activity ? do_work(*machine, gpu, *activity, seconds) : wait_blocked(*machine, gpu, seconds);
+  const std::optional<WorkKind> work = work_named(machine->spec(gpu), kind);
+  const WorkRun run = work ? do_work(*machine, gpu, *work, seconds) : wait_blocked(*machine, gpu, seconds);
   switch (run.result) {
     case WorkResult::kDone: break;
     case WorkResult::kLost: throw SystemError(fmt::format("simulated GPU {} is lost", gpu));
@@ -339,8 +358,8 @@ void add_work(const Command& parent) {
   add_value(command, "--gpu", options->gpu, parse_index, "INDEX", "index of the board (default 0)");
   add_value(command, "--seconds", options->seconds, parse_duration, "TIME",
             "time that the load takes at the maximum clock, such as 5 or 250ms (default 1)");
-  add_choice(command, "--kind", options->kind, {"forward", "backward", "blocking"}, "NAME",
-             "kind of load: forward (default), backward, or blocking: waiting in a collective");
+  add_choice(command, "--kind", options->kind, {"forward", "backward", "transfer", "load", "blocking"}, "NAME",
+             "kind of load: forward (default), backward, transfer, load, or blocking: waiting in a collective");
   add_common(command, options->common);
   command.footer(
       "Examples:\n"

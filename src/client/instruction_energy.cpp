@@ -36,12 +36,12 @@ double residual_of(const Equation& equation, const std::vector<double>& powers) 
 double length(Nanoseconds begin, Nanoseconds end) { return static_cast<double>(end - begin) / 1e9; }
 
 std::vector<Equation> make_equations(std::span<const InstructionSpan> spans, std::span<const CounterPoint> points,
-                                     Nanoseconds from, Nanoseconds until, std::size_t type_count) {
+                                     Nanoseconds from, Nanoseconds until, std::size_t type_count, Nanoseconds lag) {
   std::vector<Equation> equations;
   std::size_t first = 0;  // the first span that ends after the present equation begins
   for (std::size_t i = 1; i < points.size(); ++i) {
-    const Nanoseconds begin = points[i - 1].time;
-    const Nanoseconds end = points[i].time;
+    const Nanoseconds begin = points[i - 1].time - lag;
+    const Nanoseconds end = points[i].time - lag;
     if (begin < from || end > until || end <= begin) continue;
     Equation equation;
     equation.seconds.assign(type_count + 1, 0.0);
@@ -165,11 +165,38 @@ RobustMean robust_mean(std::vector<double>& values) {
   return result;
 }
 
+void CounterLag::add(std::span<const InstructionSpan> spans, std::span<const CounterPoint> points, Nanoseconds from,
+                     Nanoseconds until, std::size_t type_count) {
+  if (period_ == 0) {
+    std::vector<double> between;
+    for (std::size_t i = 1; i < points.size(); ++i) between.push_back(length(points[i - 1].time, points[i].time));
+    if (between.empty()) return;
+    period_ = static_cast<Nanoseconds>(1e9 * median(std::move(between)));
+  }
+  const std::size_t unknowns = type_count + 1;
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    const Nanoseconds lag = period_ * static_cast<Nanoseconds>(step) / static_cast<Nanoseconds>(kSteps);
+    const auto equations = make_equations(spans, points, from, until - period_, type_count, lag);
+    if (equations.size() <= unknowns) return;
+    const std::vector<double> powers = least_squares(equations, unknowns);
+    double left = 0.0;
+    for (const Equation& equation : equations) left += std::abs(residual_of(equation, powers));
+    left_[step] += left / static_cast<double>(equations.size() - unknowns);
+  }
+}
+
+Nanoseconds CounterLag::found() const {
+  constexpr double kClearlyLess = 0.8;
+  const auto best = std::min_element(left_.begin(), left_.end());
+  if (*best >= kClearlyLess * left_[0]) return 0;
+  return period_ * (best - left_.begin()) / static_cast<Nanoseconds>(kSteps);
+}
+
 ActivityEstimate estimate_activity(std::span<const InstructionSpan> spans, std::span<const CounterPoint> points,
-                                   Nanoseconds from, Nanoseconds until, std::size_t type_count) {
+                                   Nanoseconds from, Nanoseconds until, std::size_t type_count, Nanoseconds lag) {
   ActivityEstimate estimate;
   estimate.types.resize(type_count);
-  std::vector<Equation> equations = make_equations(spans, points, from, until, type_count);
+  std::vector<Equation> equations = make_equations(spans, points, from, until, type_count, lag);
   const std::size_t unknowns = type_count + 1;
   const std::vector<double> powers = robust_powers(equations, unknowns);
   double total = 0.0;

@@ -98,7 +98,8 @@ void OnlineProfiler::step_end(StepRecord step) {
 ProfiledClock OnlineProfiler::measure(const Collected& collected, std::size_t type_count) const {
   ProfiledClock result;
   result.clock = collected.clock;
-  result.activity = estimate_activity(collected.spans, points_, collected.from, collected.until, type_count);
+  result.activity =
+      estimate_activity(collected.spans, points_, collected.from, collected.until, type_count, lag_.found());
   result.step_time = to_seconds(collected.until - collected.from) / collected.steps;
   std::vector<int> runs(type_count, 0);
   for (const InstructionSpan& span : collected.spans) ++runs[span.type];
@@ -120,6 +121,7 @@ std::vector<ProfiledClock> OnlineProfiler::evaluate(const CounterSource& counter
       collected = std::move(complete_.front());
       complete_.erase(complete_.begin());
     }
+    lag_.add(collected.spans, points_, collected.from, collected.until, type_count);
     results.push_back(measure(collected, type_count));
     ProfiledClock& result = results.back();
     // If the counter did not change, nothing follows about the energy.

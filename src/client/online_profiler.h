@@ -121,6 +121,7 @@ class OnlineProfiler {
   // evaluate()'s own.
   std::vector<CounterPoint> points_;
   RiseCount energy_rises_;
+  CounterLag lag_;
 };
 
 }  // namespace flyball

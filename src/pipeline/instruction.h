@@ -25,9 +25,9 @@ enum class InstructionKind {
   return "";
 }
 
-// The names of constant-time operations. A profile may hold them, except p2p_back, as operations with one row.
+// The names of constant-time operations. A profile may hold them as operations with one row.
 inline constexpr std::string_view kP2pName = "p2p";
-// A transfer back, in a DAG in which it differs from a transfer forward.
+// A transfer to the stage before, where it differs from one to the stage behind.
 inline constexpr std::string_view kP2pBackName = "p2p_back";
 inline constexpr std::string_view kDataLoadName = "data_load";
 inline constexpr std::string_view kGradientSyncName = "gradient_sync";
@@ -39,7 +39,7 @@ inline constexpr std::string_view kWaitingName = "waiting";
 // its energy counts for nothing.
 inline constexpr std::string_view kClockChangeName = "clock_change";
 
-// Returns whether this is one of the names above, p2p_back excepted.
+// Returns whether this is one of the names above.
 [[nodiscard]] bool is_constant_operation(std::string_view instruction);
 
 // Returns the name without the ".1" of a chunk's own profile, as a framework calls the instruction.

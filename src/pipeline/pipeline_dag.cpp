@@ -24,6 +24,16 @@ namespace {
 
 using Edge = ComputationDag::Edge;
 
+// The power at a clock, on straight lines between the measured ones and constant beyond.
+Watts power_at(const std::vector<PowerAtClock>& measured, Megahertz clock) {
+  const auto above =
+      std::find_if(measured.begin(), measured.end(), [&](const auto& one) { return one.clock >= clock; });
+  if (above == measured.end()) return measured.back().power;
+  if (above == measured.begin() || above->clock == clock) return above->power;
+  const PowerAtClock& below = *(above - 1);
+  return below.power + (clock - below.clock) / (above->clock - below.clock) * (above->power - below.power);
+}
+
 class DagBuilder {
  public:
   DagBuilder(const PipelineSpec& spec, const Profile& profile, int stages)
@@ -150,6 +160,22 @@ class DagBuilder {
     }
   }
 
+  // Whether the stage draws in the operation what it draws when it waits, at all clocks together: copies and
+  // collectives leave the processors idle, and what they draw follows the clock as waiting does.
+  bool draws_as_waiting(int stage, const OperationProfile& measured) const {
+    constexpr double kAlike = 1.25;
+    if (!spec_.blocking_power.empty()) return false;
+    const std::vector<PowerAtClock> waiting = measured_waiting(profile_, stage);
+    if (waiting.size() < 2) return false;
+    Joules energy;
+    Joules waited;
+    for (const ClockOption& option : measured.options) {
+      energy += option.energy;
+      waited += power_at(waiting, option.frequency) * option.time;
+    }
+    return energy <= kAlike * waited;
+  }
+
   // The type of an operation of one stage that takes constant time, or -1: the specification's, else the profile's.
   int constant_type(int stage, std::string_view name, const std::optional<ConstantOperation>& stated) {
     if (stated) {
@@ -161,12 +187,15 @@ class DagBuilder {
     }
     const OperationProfile* measured = profile_.find(stage, name);
     if (measured == nullptr) return -1;
-    return type_index({stage, std::string(name), {measured->options.front()}, true});
+    ClockOption option = measured->options.front();
+    if (draws_as_waiting(stage, *measured)) option = {Megahertz(0), option.time, blocking_[at(stage)] * option.time};
+    return type_index({stage, std::string(name), {option}, true});
   }
 
   // The type of a transfer, or -1 where it takes no time.
   int transfer_type(int from, int to) {
     ClockOption option;
+    const bool back = to == from - 1 || (from == 0 && to > 1);
     bool alike = true;  // whether a stage sends the same to either side
     if (spec_.p2p) {
       alike = spec_.p2p->time.size() == 1 && spec_.p2p->energy.size() <= 1;
@@ -175,9 +204,15 @@ class DagBuilder {
       if (absent(*spec_.p2p, option.time)) return -1;
       if (!spec_.p2p->energy.empty()) option.energy = at_place(spec_.p2p->energy, link);
     } else {
-      const OperationProfile* measured = profile_.find(from, kP2pName);
+      const OperationProfile* measured = back ? profile_.find(from, kP2pBackName) : nullptr;
+      if (measured != nullptr) {
+        alike = false;
+      } else {
+        measured = profile_.find(from, kP2pName);
+      }
       if (measured == nullptr) return -1;
       option = measured->options.front();
+      if (draws_as_waiting(from, *measured)) option.energy = Joules(0);
     }
     if (spec_.transfers_occupy_both && option.energy > Joules(0)) {
       // Either GPU draws the stated energy meanwhile. The transfer is the sender's, which is charged as waiting: what
@@ -189,7 +224,6 @@ class DagBuilder {
         option.energy += std::max(Joules(0), stated - spec_.blocking(stage, profile_) * option.time);
       }
     }
-    const bool back = to == from - 1 || (from == 0 && to > 1);
     return type_index({from, std::string(back && !alike ? kP2pBackName : kP2pName), {option}, false});
   }
 
@@ -220,10 +254,12 @@ class DagBuilder {
       }
       previous = node;
     };
-    // If loading is stated for each stage, each loads data; otherwise only the first does, where the model begins. With
+    // If loading is stated for each stage, each loads data; otherwise the first does, where the model begins, and those
+    // of which it was measured. With
     // several chunks, the first stage reads the batch for its first chunk, and any other stage reads for its last chunk
     // what the end of the model compares its output with.
-    const bool everywhere = spec_.data_load && spec_.data_load->time.size() > 1;
+    const bool everywhere =
+        spec_.data_load ? spec_.data_load->time.size() > 1 : profile_.find(stage, kDataLoadName) != nullptr;
     const int loading_chunk = stage == 0 ? 0 : spec_.chunks - 1;
     for (const Instruction& instruction : stream) {
       const int virtual_stage = instruction.chunk * stages_ + stage;
@@ -310,16 +346,6 @@ void check_blocking(const PipelineSpec& spec, int stages) {
   if (spec.blocking_power.size() <= 1 || spec.blocking_power.size() == at(stages)) return;
   throw UsageError(fmt::format("{} blocking powers for {} stages; give one, or one per stage (--blocking-power)",
                                spec.blocking_power.size(), stages));
-}
-
-// The power at a clock, on straight lines between the measured ones and constant beyond.
-Watts power_at(const std::vector<PowerAtClock>& measured, Megahertz clock) {
-  const auto above =
-      std::find_if(measured.begin(), measured.end(), [&](const auto& one) { return one.clock >= clock; });
-  if (above == measured.end()) return measured.back().power;
-  if (above == measured.begin() || above->clock == clock) return above->power;
-  const PowerAtClock& below = *(above - 1);
-  return below.power + (clock - below.clock) / (above->clock - below.clock) * (above->power - below.power);
 }
 
 // Adds what waiting draws above the blocking power after each operation. If powers are stated, or waiting takes the

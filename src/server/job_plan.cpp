@@ -219,6 +219,7 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
         expected_figures(basis->problem, noise, dag, frontier.plan(plan->base_point_), std::nullopt).saving_pct;
   }
   plan->t_min_ = summary.t_min;
+  plan->allowed_time_ = summary.allowed_time;
   plan->max_clock_time_ = summary.baseline.time;
   plan->max_clock_time_in_order_ =
       to_seconds(replay(dag, basis->realised.blocking, max_clock_plan(basis->realised)).time);
@@ -250,6 +251,7 @@ JobPlan::JobPlan(const JobPlan& other)
       max_clock_time_in_order_(other.max_clock_time_in_order_),
       max_clock_energy_(other.max_clock_energy_),
       max_clock_straggler_power_(other.max_clock_straggler_power_),
+      allowed_time_(other.allowed_time_),
       switch_latency_(other.switch_latency_),
       switch_spread_(other.switch_spread_),
       min_dwell_(other.min_dwell_),
@@ -347,7 +349,10 @@ void JobPlan::prepare(const Run& run, const Progress& progress) const {
 }
 
 SwitchingTerms JobPlan::terms_of(Seconds allowed, bool waits) const {
-  SwitchingTerms terms{to_nanoseconds(allowed), switch_latency_, min_dwell_};
+  // A point of the frontier ends up to its spacing before the time that is allowed. Where several clocks take the same
+  // time but for noise, as at a power limit, a fraction of a millisecond decides which of them may be used.
+  const Seconds deadline = waits ? allowed : std::max(allowed, allowed_time_);
+  SwitchingTerms terms{to_nanoseconds(deadline), switch_latency_, min_dwell_};
   terms.waits_until = waits ? terms.deadline : 0;
   terms.spread = switch_spread_;
   terms.asked = asked();

@@ -221,6 +221,7 @@ class JobPlan {
   Seconds max_clock_time_in_order_;  // the same in the order that the ranks are to run
   Joules max_clock_energy_;
   Watts max_clock_straggler_power_;
+  Seconds allowed_time_;            // of an iteration without a straggler
   Nanoseconds switch_latency_ = 0;  // the longest
   Nanoseconds switch_spread_ = 0;   // by how much sooner a change may take hold
   Nanoseconds min_dwell_ = 0;

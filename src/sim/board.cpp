@@ -8,10 +8,15 @@
 #include <cmath>
 #include <cstring>
 
+#include "sim/chance.h"
+
 namespace flyball {
 namespace {
 
 constexpr Nanoseconds kUtilisationPeriod = 200'000'000;
+constexpr int kRampSteps = 4;
+
+bool ideal(const BoardSpec& spec) { return spec.character.seed == 0; }
 
 Megahertz memory_clock(const BoardSpec& spec, const BoardSettings& settings) {
   const double most = settings.memory_lock_maximum.value();
@@ -22,23 +27,92 @@ Megahertz memory_clock(const BoardSpec& spec, const BoardSettings& settings) {
   return spec.memory_clocks[spec.memory_clock_count - 1];
 }
 
-// The clock that work is asked to run at.
+Megahertz set_clock(const BoardSpec& spec, const BoardSettings& settings) {
+  if (settings.lock_maximum.value() > 0.0) return settings.lock_maximum;
+  return settings.application.value() > 0.0 ? settings.application : spec.maximum;
+}
+
+// The end of the ramp's step that the state is in; 0 where there is no ramp.
+Nanoseconds end_of_ramp_step(const BoardSpec& spec, const BoardState& state) {
+  if (state.ramp_from.value() == 0.0) return 0;
+  const Nanoseconds step = std::max<Nanoseconds>(1, spec.character.ramp / kRampSteps);
+  return state.ramp_begin + ((state.now - state.ramp_begin) / step + 1) * step;
+}
+
+// The clock that work is asked to run at. A ramp has steps of equal length, each with the clock of its middle.
 Megahertz target_clock(const BoardSpec& spec, const BoardState& state) {
-  Megahertz clock = spec.maximum;
-  if (state.applied.lock_maximum.value() > 0.0) {
-    clock = state.applied.lock_maximum;
-  } else if (state.applied.application.value() > 0.0) {
-    clock = state.applied.application;
+  Megahertz clock = set_clock(spec, state.applied);
+  if (state.ramp_from.value() > 0.0) {
+    const Nanoseconds step = std::max<Nanoseconds>(1, spec.character.ramp / kRampSteps);
+    const auto passed = static_cast<double>((state.now - state.ramp_begin) / step);
+    clock = state.ramp_from + (clock - state.ramp_from) * ((passed + 0.5) / kRampSteps);
   }
   if (find_fault(state, SimFaultKind::kHot) != nullptr) clock = std::min(clock, spec.throttle);
   return clock;
 }
 
-Pace pace_here(const BoardSpec& spec, const BoardState& state, const Activity& activity) {
+Watts mean_power(const BoardSpec& spec, const Activity& activity) {
+  return spec.busy + activity.compute * activity.clocked_share + activity.memory * (1.0 - activity.clocked_share);
+}
+
+// Of a board that is not ideal: times as in the profiles' model, power of a form of its own. `hunger` is the board's
+// and its temperature's.
+Pace pace_by_character(const BoardSpec& spec, const Activity& activity, Watts limit, double hunger, Megahertz clock,
+                       double memory_speed) {
+  const BoardCharacter& own = spec.character;
+  const Watts usual = 0.5 * (mean_power(spec, spec.forward) + mean_power(spec, spec.backward));
+  const Watts full = own.full * (hunger * (mean_power(spec, activity) / usual));
+  const auto share = [&own](double x) { return own.floor + (1.0 - own.floor) * std::pow(x, own.exponent); };
+  double x = clock / spec.maximum;
+  if (full * share(x) > limit) {
+    const double allowed = (limit / full - own.floor) / (1.0 - own.floor);
+    x = std::max(spec.minimum / spec.maximum, allowed > 0.0 ? std::pow(allowed, 1.0 / own.exponent) : 0.0);
+  }
+  Pace pace;
+  pace.compute_clock_mhz = pace.memory_clock_mhz = spec.maximum.value() * x;
+  pace.compute_time = activity.clocked_share / x;
+  pace.memory_time = (1.0 - activity.clocked_share) / memory_speed;
+  pace.compute_power = pace.memory_power = full * share(x);
+  return pace;
+}
+
+// Copying takes its time at any clock, while the processors wait.
+Pace pace_of_copying(const BoardSpec& spec, Megahertz clock) {
+  Pace pace;
+  pace.memory_time = 1.0;
+  pace.compute_power = pace.memory_power = waiting_power(spec, clock);
+  pace.compute_clock_mhz = pace.memory_clock_mhz = clock.value();
+  return pace;
+}
+
+Pace pace_here(const BoardSpec& spec, const BoardState& state, const WorkKind& kind) {
+  if (kind.nature != WorkNature::kComputes) return pace_of_copying(spec, target_clock(spec, state));
   const double set = state.applied.power_limit.value();
   const Watts limit = spec.phase_limit * (set > 0.0 ? set / spec.limit.value() : 1.0);
   const double memory_speed = memory_clock(spec, state.applied) / spec.memory_clocks[0];
-  return pace_of(spec.curve(), activity, {limit, limit}, target_clock(spec, state).value(), memory_speed);
+  if (!ideal(spec)) {
+    const double heat = 1.0 + spec.character.heat_per_kelvin * (state.heat_celsius - spec.full_celsius);
+    return pace_by_character(spec, kind.activity, limit, spec.character.hunger * heat, target_clock(spec, state),
+                             memory_speed);
+  }
+  return pace_of(spec.curve(), kind.activity, {limit, limit}, target_clock(spec, state).value(), memory_speed);
+}
+
+// What a computation takes at the maximum clock, in the unit of its pace.
+double time_at_maximum(const BoardSpec& spec, const WorkKind& kind) {
+  if (kind.nature != WorkNature::kComputes) return 1.0;
+  const Watts limit = spec.phase_limit;
+  if (!ideal(spec)) return pace_by_character(spec, kind.activity, limit, 1.0, spec.maximum, 1.0).time();
+  return pace_of(spec.curve(), kind.activity, {limit, limit}, spec.maximum.value()).time();
+}
+
+// How much longer a piece of work takes than others of its kind on other boards.
+double draw_length(const BoardSpec& spec, BoardState& state, const WorkKind& kind) {
+  if (ideal(spec)) return 1.0;
+  const BoardCharacter& own = spec.character;
+  const double noise = kind.nature == WorkNature::kLoads ? own.load_noise : own.noise;
+  const double length = 1.0 + noise * normally(own.seed, state.drawn++);
+  return kind.nature == WorkNature::kComputes ? own.slowness * length : length;
 }
 
 bool lost(const BoardState& state) { return find_fault(state, SimFaultKind::kLost) != nullptr; }
@@ -50,7 +124,7 @@ unsigned running_works(const BoardState& state) {
 
 // How many seconds of the board a running piece of work still takes when `running` pieces share the board.
 double seconds_left(const BoardSpec& spec, const BoardState& state, const SimWork& work, unsigned running) {
-  return work.remaining * work.unit * pace_here(spec, state, work.activity).time() * running;
+  return work.remaining * work.unit * pace_here(spec, state, work.kind).time() * running;
 }
 
 // Everything that grows in time, from the state's moment to `next`, while nothing changes.
@@ -92,20 +166,25 @@ Nanoseconds last_update(const BoardSpec& spec, const BoardState& state, Nanoseco
 }
 
 // Evenly spread from -1 to 1. The sensor and its update alone decide, so that whoever reads a sensor twice reads the
-// same. (The mixing function of SplitMix64: Steele, Lea and Flood, OOPSLA 2014.)
+// same.
 double jitter_of(Nanoseconds update, const SensorSpec& sensor) {
-  std::uint64_t mixed = static_cast<std::uint64_t>(update + sensor.window) + 0x9E3779B97F4A7C15u;
-  mixed = (mixed ^ mixed >> 30u) * 0xBF58476D1CE4E5B9u;
-  mixed = (mixed ^ mixed >> 27u) * 0x94D049BB133111EBu;
-  mixed ^= mixed >> 31u;
-  return static_cast<double>(mixed >> 11u) * 0x1p-52 - 1.0;
+  return evenly(static_cast<std::uint64_t>(update + sensor.window));
+}
+
+// What the energy counter has counted since the board was switched on.
+double counted_joules(const BoardSpec& spec, const BoardState& state) {
+  const BoardCharacter& own = spec.character;
+  const Nanoseconds update = last_update(spec, state, spec.energy_period);
+  if (ideal(spec)) return history_at(state, update).joules;
+  const double off = own.counter_jitter.value() * evenly(own.seed ^ static_cast<std::uint64_t>(update));
+  return own.gain * history_at(state, std::max<Nanoseconds>(0, update - own.counter_lag)).joules + off;
 }
 
 }  // namespace
 
 BoardState switched_on(const BoardSpec& spec) {
   BoardState state{};
-  state.celsius = spec.idle_celsius;
+  state.celsius = state.heat_celsius = spec.idle_celsius;
   state.persistence = 1;
   return state;
 }
@@ -146,7 +225,7 @@ BoardActivity activity_of(const BoardSpec& spec, const BoardState& state) {
     double clock = 0.0;
     for (const SimWork& work : state.works) {
       if (work.state != WorkState::kRunning) continue;
-      const Pace pace = pace_here(spec, state, work.activity);
+      const Pace pace = pace_here(spec, state, work.kind);
       const double share = 1.0 / now.running;
       now.power += pace.mean_power() * share;
       now.memory_share += share * pace.memory_time / pace.time();
@@ -166,7 +245,10 @@ void advance(const BoardSpec& spec, BoardState& state, Nanoseconds t) {
   while (state.now < t) {
     Nanoseconds next = t;
     if (state.effective_at > 0) next = std::min(next, std::max(state.effective_at, state.now));
+    if (const Nanoseconds ramped = end_of_ramp_step(spec, state); ramped > 0) next = std::min(next, ramped);
     const unsigned running = lost(state) ? 0 : running_works(state);
+    const bool heats = running > 0 && !ideal(spec);
+    if (heats) next = std::min(next, (state.now / kSimHeatStep + 1) * kSimHeatStep);
     std::array<double, kSimWorks> left{};
     for (std::size_t i = 0; running > 0 && i < kSimWorks; ++i) {
       if (state.works[i].state != WorkState::kRunning) continue;
@@ -189,23 +271,45 @@ void advance(const BoardSpec& spec, BoardState& state, Nanoseconds t) {
         work.remaining *= (left[i] - span) / left[i];
       }
     }
+    if (heats && state.now % kSimHeatStep == 0) state.heat_celsius = state.celsius;
+    if (state.now - state.ramp_begin >= spec.character.ramp) state.ramp_from = Megahertz(0);
     if (state.effective_at > 0 && state.effective_at <= state.now) {
+      if (spec.character.ramp > 0) {
+        state.ramp_from = target_clock(spec, state);
+        state.ramp_begin = state.now;
+      }
       state.applied = state.requested;
       state.effective_at = 0;
     }
   }
 }
 
-int start_work(const BoardSpec& spec, BoardState& state, std::uint32_t process, const Activity& activity,
-               Seconds seconds) {
+Nanoseconds request_settings(const BoardSpec& spec, BoardState& state) {
+  const BoardCharacter& own = spec.character;
+  Nanoseconds latency = spec.switch_latency;
+  if (const SimFault* early = find_fault(state, SimFaultKind::kEarlyAnswer)) {
+    latency = to_nanoseconds(Seconds(early->value));
+  } else if (!ideal(spec)) {
+    latency = own.hold_mean +
+              static_cast<Nanoseconds>(static_cast<double>(own.hold_spread) * evenly(own.seed + state.drawn++));
+  }
+  return state.effective_at = state.now + latency;
+}
+
+int start_work(const BoardSpec& spec, BoardState& state, std::uint32_t process, const WorkKind& kind, Seconds seconds) {
   const auto free = std::find_if(state.works.begin(), state.works.end(),
                                  [](const SimWork& work) { return work.state == WorkState::kFree; });
   if (free == state.works.end()) return -1;
-  const Watts limit = spec.phase_limit;
-  const double alone = pace_of(spec.curve(), activity, {limit, limit}, spec.maximum.value()).time();
-  *free = {WorkState::kRunning, process,   activity,  1.0 / alone,
-           seconds.value(),     state.now, state.now, state.joules.value(),
-           state.joules.value()};
+  if (running_works(state) == 0) state.heat_celsius = state.celsius;
+  const double length = draw_length(spec, state, kind);
+  *free = {};
+  free->state = WorkState::kRunning;
+  free->process = process;
+  free->kind = kind;
+  free->unit = 1.0 / time_at_maximum(spec, kind);
+  free->remaining = seconds.value() * length;
+  free->begin = free->end = state.now;
+  free->begin_joules = free->end_joules = state.joules.value();
   return static_cast<int>(free - state.works.begin());
 }
 
@@ -219,6 +323,7 @@ Nanoseconds predicted_end(const BoardSpec& spec, const BoardState& state, std::s
     if (left > 1e8) return kFar;
     Nanoseconds next = future.now + std::max<Nanoseconds>(1, to_nanoseconds(Seconds(left)));
     if (future.effective_at > 0) next = std::min(next, std::max(future.effective_at, future.now + 1));
+    if (const Nanoseconds ramped = end_of_ramp_step(spec, future); ramped > 0) next = std::min(next, ramped);
     advance(spec, future, next);
   }
   return future.works[slot].state == WorkState::kDone ? future.works[slot].end : kFar;
@@ -229,12 +334,13 @@ Watts reading_of(const BoardSpec& spec, const BoardState& state, const SensorSpe
   const Nanoseconds begin = std::max<Nanoseconds>(0, end - sensor.window);
   if (begin == end) return spec.idle;
   const Watts mean = Joules(history_at(state, end).joules - history_at(state, begin).joules) / to_seconds(end - begin);
-  return std::max(Watts(0), mean + spec.sensor_jitter * jitter_of(end, sensor));
+  const double gain = ideal(spec) ? 1.0 : spec.character.gain;
+  return std::max(Watts(0), mean * gain + spec.sensor_jitter * jitter_of(end, sensor));
 }
 
 std::uint64_t counter_millijoules(const BoardSpec& spec, const BoardState& state) {
   if (find_fault(state, SimFaultKind::kCounterFrozen) != nullptr) return state.frozen_millijoules;
-  const double joules = history_at(state, last_update(spec, state, spec.energy_period)).joules;
+  const double joules = counted_joules(spec, state);
   auto millijoules = static_cast<std::uint64_t>(std::max(0.0, joules - state.counter_base_joules) * 1e3);
   if (const SimFault* wrap = find_fault(state, SimFaultKind::kCounterWraps)) {
     millijoules %= static_cast<std::uint64_t>(wrap->value);
@@ -282,7 +388,7 @@ void clear_faults(const BoardSpec& spec, BoardState& state) {
 }
 
 void reset_counter(const BoardSpec& spec, BoardState& state) {
-  state.counter_base_joules = history_at(state, last_update(spec, state, spec.energy_period)).joules;
+  state.counter_base_joules = counted_joules(spec, state);
 }
 
 int process_slot(BoardState& state, std::int32_t pid, std::uint64_t started) {

@@ -31,6 +31,9 @@ inline constexpr std::size_t kSimHistory = 256;
 // sensor is a multiple of it.
 inline constexpr Nanoseconds kSimHistoryStep = 5'000'000;
 
+// How often a board that is not ideal looks at its temperature.
+inline constexpr Nanoseconds kSimHeatStep = 250'000'000;
+
 // Cuts the text where the field is too short for it.
 template <std::size_t Size>
 void set_text(char (&field)[Size], std::string_view text) {
@@ -42,6 +45,29 @@ void set_text(char (&field)[Size], std::string_view text) {
 struct SensorSpec {
   Nanoseconds window = 0;  // the time over which a reading averages; 0: the board has no such sensor
   Nanoseconds period = 0;  // how often the reading changes
+};
+
+// What tells a board from an ideal one of its model. All zero: the board is ideal, every computation of a kind takes
+// the same time, and power has the form of the synthetic profiles (profile/gpu_physics.h).
+// docs/manual/simulated-gpus.md says where the figures come from.
+struct BoardCharacter {
+  std::uint64_t seed;  // of what is drawn while it works; 0: an ideal board
+  double slowness;     // what it takes for a computation, over what other boards of the model take
+  double hunger;       // what a computation draws, likewise
+  double gain;         // what its sensors show, over what flows
+  double noise;        // standard deviation of a computation's time, as a share of it
+  double load_noise;   // of loading
+  // Power of the mean computation at clock x times the highest: full * (floor + (1 - floor) * x^exponent), where the
+  // limit lets it; at full_celsius.
+  Watts full;
+  double floor;
+  double exponent;
+  double heat_per_kelvin;   // share by which the power of computations grows
+  Nanoseconds hold_mean;    // from when a change is asked for until it begins to take hold
+  Nanoseconds hold_spread;  // the most by which a change is earlier or later
+  Nanoseconds ramp;         // from there until the new clock is reached
+  Nanoseconds counter_lag;  // of the energy counter
+  Joules counter_jitter;    // the most by which it is off, up or down; errors do not add up
 };
 
 // The specification of a board, which is constant while the board exists.
@@ -94,6 +120,8 @@ struct BoardSpec {
   double shutdown_celsius;
   Megahertz throttle;  // while hot
 
+  BoardCharacter character;
+
   [[nodiscard]] GpuCurve curve() const { return {minimum, maximum, busy, {voltage.data(), voltage_count}}; }
 };
 
@@ -113,12 +141,26 @@ struct SimProcess {
   std::uint64_t started;  // from /proc/PID/stat, to tell a new process with the same number
 };
 
+// What a piece of work does: it computes, or it copies, which takes the same time at any clock and draws what waiting
+// draws. Loading is copying whose time varies a lot.
+enum class WorkNature : std::uint32_t { kComputes, kTransfers, kLoads };
+
+struct WorkKind {
+  WorkKind() = default;
+  // Whatever has an activity computes.
+  WorkKind(const Activity& computed) : activity(computed) {}  // NOLINT(google-explicit-constructor)
+  explicit WorkKind(WorkNature of) : nature(of) {}
+
+  Activity activity;
+  WorkNature nature = WorkNature::kComputes;
+};
+
 enum class WorkState : std::uint32_t { kFree, kRunning, kDone };
 
 struct SimWork {
   WorkState state;
   std::uint32_t process;
-  Activity activity;
+  WorkKind kind;
   double unit;       // makes the time at the maximum clock what was asked for
   double remaining;  // seconds at the maximum clock
   Nanoseconds begin;
@@ -160,10 +202,14 @@ struct BoardState {
   CompensatedSum busy_seconds;    // in which a kernel was on it, a waiting one included
   CompensatedSum memory_seconds;  // of memory-bound work
   double celsius;
+  double heat_celsius;  // that computations draw by; follows `celsius` every kSimHeatStep while anything runs
+  std::uint64_t drawn;  // how often chance was asked
 
   BoardSettings applied;
   BoardSettings requested;
   Nanoseconds effective_at;  // when `requested` becomes `applied`; 0: no change is under way
+  Nanoseconds ramp_begin;    // when `applied` was; the clock goes there in steps
+  Megahertz ramp_from;       // 0: it is there
   std::uint32_t persistence;
 
   std::uint64_t frozen_millijoules;  // the value of a frozen counter
@@ -206,10 +252,13 @@ void advance(const BoardSpec& spec, BoardState& state, Nanoseconds t);
 // Returns the highest clock of the board that is not above `clock`, or its lowest where all are.
 [[nodiscard]] Megahertz supported_clock(const BoardSpec& spec, Megahertz clock);
 
+// Asks for what the state has in `requested`, at its present moment, and returns when it will take hold.
+Nanoseconds request_settings(const BoardSpec& spec, BoardState& state);
+
 // Puts work on the board at its present moment and returns its slot, or -1 where all are taken. `seconds` is what it
-// takes alone at the maximum clock and the standard power limit. Pieces of work share the board in equal slices of
-// time.
-[[nodiscard]] int start_work(const BoardSpec& spec, BoardState& state, std::uint32_t process, const Activity& activity,
+// takes alone at the maximum clock and the standard power limit, on a board of which the model has most. Pieces of work
+// share the board in equal slices of time.
+[[nodiscard]] int start_work(const BoardSpec& spec, BoardState& state, std::uint32_t process, const WorkKind& kind,
                              Seconds seconds);
 
 // Returns when the work in a slot will end if nothing is asked of the board until then.

@@ -30,9 +30,9 @@ int on_board(unsigned gpu, Body body) {
   });
 }
 
-int run_work(Machine& machine, unsigned gpu, const Activity& activity, double seconds, flyball_sim_run* run) {
+int run_work(Machine& machine, unsigned gpu, const WorkKind& kind, double seconds, flyball_sim_run* run) {
   if (!(seconds > 0.0 && seconds <= kLongestWork)) return FLYBALL_SIM_INVALID;
-  const WorkRun done = do_work(machine, gpu, activity, Seconds(seconds));
+  const WorkRun done = do_work(machine, gpu, kind, Seconds(seconds));
   switch (done.result) {
     case WorkResult::kNoMachine: return FLYBALL_SIM_NO_MACHINE;
     case WorkResult::kLost: return FLYBALL_SIM_LOST;
@@ -81,9 +81,9 @@ unsigned flyball_sim_gpu_count(void) {
 int flyball_sim_work(unsigned gpu, const char* kind, double seconds_at_max_clock, flyball_sim_run* run) {
   if (kind == nullptr) return FLYBALL_SIM_INVALID;
   return on_board(gpu, [&](Machine& machine) {
-    const std::optional<Activity> activity = activity_named(machine.spec(gpu), kind);
-    if (!activity) return static_cast<int>(FLYBALL_SIM_INVALID);
-    return run_work(machine, gpu, *activity, seconds_at_max_clock, run);
+    const std::optional<WorkKind> named = work_named(machine.spec(gpu), kind);
+    if (!named) return static_cast<int>(FLYBALL_SIM_INVALID);
+    return run_work(machine, gpu, *named, seconds_at_max_clock, run);
   });
 }
 

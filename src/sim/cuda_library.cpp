@@ -396,10 +396,10 @@ int flyball_sim_queue_work(void* stream, const char* kind, double seconds_at_max
     default: return FLYBALL_SIM_INVALID;
   }
   try {
-    const auto activity = activity_named(library().machine->spec(found.board), kind);
-    if (!activity) return FLYBALL_SIM_INVALID;
+    const auto named = work_named(library().machine->spec(found.board), kind);
+    if (!named) return FLYBALL_SIM_INVALID;
     if (found.stream->has_failed()) return FLYBALL_SIM_LOST;
-    found.stream->queue_work(*activity, Seconds(seconds_at_max_clock));
+    found.stream->queue_work(*named, Seconds(seconds_at_max_clock));
     return FLYBALL_SIM_OK;
   } catch (const std::exception&) {
     return FLYBALL_SIM_SYSTEM;

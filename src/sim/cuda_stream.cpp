@@ -39,9 +39,9 @@ void SimStream::queue(Operation operation) {
   queued_.notify_one();
 }
 
-void SimStream::queue_work(const Activity& activity, Seconds seconds) {
+void SimStream::queue_work(const WorkKind& kind, Seconds seconds) {
   Operation operation;
-  operation.activity = activity;
+  operation.work = kind;
   operation.seconds = seconds;
   queue(std::move(operation));
 }
@@ -93,7 +93,7 @@ void SimStream::close() {
 
 // Returns false where the board takes no work.
 bool SimStream::begin(Operation& operation) {
-  const WorkBegin begun = begin_work(*machine_, board_, operation.activity, operation.seconds);
+  const WorkBegin begun = begin_work(*machine_, board_, operation.work, operation.seconds);
   if (begun.result != WorkResult::kDone) return false;
   operation.slot = begun.slot;
   return true;

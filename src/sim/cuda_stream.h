@@ -36,7 +36,7 @@ class SimStream : public std::enable_shared_from_this<SimStream> {
   // Makes a stream and its thread. The thread lives until close() was called and all is done.
   static std::shared_ptr<SimStream> open(std::shared_ptr<Machine> machine, std::size_t board);
 
-  void queue_work(const Activity& activity, Seconds seconds);
+  void queue_work(const WorkKind& kind, Seconds seconds);
   // `function(data)` is called by the stream's thread. It must not wait for this stream.
   void queue_host_function(void (*function)(void*), void* data);
   void queue_event(std::shared_ptr<SimEvent> event);
@@ -57,7 +57,7 @@ class SimStream : public std::enable_shared_from_this<SimStream> {
   enum class Kind { kWork, kHostFunction, kEvent, kWait };
   struct Operation {
     Kind kind = Kind::kWork;
-    Activity activity{};
+    WorkKind work{};
     Seconds seconds;
     std::optional<std::size_t> slot;  // of work that has begun
     void (*function)(void*) = nullptr;

@@ -40,11 +40,9 @@ NvmlReturn change_settings(NvmlDevice device, const char* call, Edit edit) {
           const NvmlReturn refused = edit(access.spec(), wanted);
           if (refused != kNvmlSuccess) return refused;
           state.requested = wanted;
-          const SimFault* early = find_fault(state, SimFaultKind::kEarlyAnswer);
-          effective = state.now + (early ? to_nanoseconds(Seconds(early->value)) : access.spec().switch_latency);
-          state.effective_at = effective;
+          effective = request_settings(access.spec(), state);
           asked = true;
-          const bool answers_early = early != nullptr;
+          const bool answers_early = find_fault(state, SimFaultKind::kEarlyAnswer) != nullptr;
           access.commit_change();
           if (answers_early) return kNvmlSuccess;
           continue;

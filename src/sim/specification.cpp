@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "profile/data_file.h"
 #include "profile/gpu_model.h"
 #include "profile/workload_model.h"
+#include "sim/chance.h"
 
 namespace flyball {
 namespace {
@@ -86,6 +89,54 @@ void read_thermal(const DataTable& thermal, BoardSpec& spec) {
   spec.throttle = Megahertz(thermal.get<double>("throttle_mhz"));
 }
 
+// What tells real boards from ideal ones, before each gets its own. docs/manual/simulated-gpus.md has the sources.
+BoardCharacter read_character(const DataTable& root, const BoardSpec& spec) {
+  constexpr double kSlowest = 9.0 / 6.6;  // clock change: 4 to 9 ms were measured, 6.6 ms on average
+  BoardCharacter character{};
+  // Assumed for boards of which nothing is known: in the middle of those of which something is.
+  double reached = 0.9 * spec.maximum.value();
+  character.floor = 0.4;
+  character.exponent = 5.0;
+  if (const auto measured = root.find_table("measured")) {
+    reached = measured->get<double>("limit_reached_mhz");
+    character.floor = measured->get<double>("power_floor");
+    character.exponent = measured->get<double>("power_exponent");
+  }
+  const double part = std::pow(reached / spec.maximum.value(), character.exponent);
+  character.full = spec.phase_limit / (character.floor + (1.0 - character.floor) * part);
+  character.load_noise = 0.24;
+  character.heat_per_kelvin = 0.001;
+  character.hold_mean = 6'600'000;
+  character.hold_spread = static_cast<Nanoseconds>((kSlowest - 1.0) * static_cast<double>(character.hold_mean));
+  character.counter_jitter = Joules(0.1);
+  return character;
+}
+
+// Makes a board like no other of its model; `seed` is the machine's.
+void give_character(BoardSpec& spec, const BoardCharacter& usual, std::uint32_t seed, std::size_t index,
+                    std::optional<Seconds> switch_latency) {
+  BoardCharacter& own = spec.character;
+  own = usual;
+  own.seed = mix(mix(seed) + index) | 1u;
+  std::uint64_t draws = 0;
+  const auto within = [&](double least, double most) {
+    return least + (most - least) * 0.5 * (1.0 + evenly(own.seed ^ ~draws++));
+  };
+  own.slowness = within(0.985, 1.015);
+  own.hunger = within(0.97, 1.03);
+  own.gain = within(0.95, 1.05);
+  own.noise = within(0.0002, 0.0026);
+  // A fifth of the spread tells boards apart, the rest their changes.
+  const double scale = switch_latency ? switch_latency->value() / to_seconds(own.hold_mean).value() : 1.0;
+  const auto spread = static_cast<double>(own.hold_spread) * scale;
+  own.hold_mean = static_cast<Nanoseconds>(static_cast<double>(own.hold_mean) * scale + within(-0.2, 0.2) * spread);
+  own.hold_spread = static_cast<Nanoseconds>(0.8 * spread);
+  own.ramp = static_cast<Nanoseconds>(within(0.5e6, 2e6));
+  own.counter_lag = kSimHistoryStep * static_cast<Nanoseconds>(within(2.0, 9.0));
+  spec.idle = spec.idle * own.hunger;
+  spec.waiting = spec.waiting * own.hunger;
+}
+
 // What all boards of one model have in common.
 BoardSpec read_board(const GpuModel& model) {
   const std::string path = fmt::format("devices/{}.toml", model.name);
@@ -116,6 +167,7 @@ BoardSpec read_board(const GpuModel& model) {
   spec.switch_latency = to_nanoseconds(Seconds(board.get<double>("switch_latency_ms") * 1e-3));
   read_sensors(root.table("sensor"), spec);
   read_thermal(root.table("thermal"), spec);
+  spec.character = read_character(root, spec);
   return spec;
 }
 
@@ -158,14 +210,26 @@ MachineSpec specify_machine(const MachineRequest& request) {
   if (request.powercap_range > 0) machine.cpu.range_microjoules = request.powercap_range;
   machine.description = fmt::format("{} x {}", request.gpus, model.name);
   if (!request.workload.empty()) machine.description += fmt::format(", {}", request.workload);
+  machine.description += request.seed == 0   ? ", ideal"
+                         : request.seed == 1 ? ""
+                                             : fmt::format(", seed {}", request.seed);
+  if (request.switch_latency) {
+    machine.description += fmt::format(", clock changes in {} s", request.switch_latency->value());
+  }
   if (request.time_scale != 1.0) machine.description += fmt::format(", time scale {}", request.time_scale);
   if (!request.powercap.empty()) {
     machine.description += fmt::format(", powercap in {}", request.powercap);
     if (request.powercap_range > 0) machine.description += fmt::format(" to {} uJ", request.powercap_range);
   }
   for (std::size_t i = 0; i < request.gpus; ++i) {
-    machine.boards.push_back(board);
-    number_board(machine.boards.back(), request, i);
+    BoardSpec& own = machine.boards.emplace_back(board);
+    number_board(own, request, i);
+    if (request.seed == 0) {
+      own.character = {};
+      if (request.switch_latency) own.switch_latency = to_nanoseconds(*request.switch_latency);
+    } else {
+      give_character(own, board.character, request.seed, i, request.switch_latency);
+    }
   }
   return machine;
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "sim/machine.h"
@@ -15,8 +17,11 @@ struct MachineRequest {
   // A name of data/workloads/, whose fit for that GPU is used where there is one; empty: the GPU's general fit.
   std::string workload;
   double time_scale = 1.0;
-  std::string powercap;              // folder of the simulated powercap tree; empty: none
-  std::uint64_t powercap_range = 0;  // where its counters wrap, microjoules; 0: as on a common server
+  std::string powercap;  // folder of the simulated powercap tree; empty: none
+  // Of the boards' differences and noise, as real boards have them. 0: ideal boards, which are alike and exact.
+  std::uint32_t seed = 0;
+  std::optional<Seconds> switch_latency;  // mean of the clock changes; none: as the model has it
+  std::uint64_t powercap_range = 0;       // where its counters wrap, microjoules; 0: as on a common server
 };
 
 // Makes the specification. Throws UsageError for an unknown GPU or workload or a number out of range.

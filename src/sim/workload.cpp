@@ -26,14 +26,14 @@ std::shared_ptr<Machine> attached_machine() {
   return attached;
 }
 
-WorkBegin begin_work(Machine& machine, std::size_t board, const Activity& activity, Seconds seconds) {
+WorkBegin begin_work(Machine& machine, std::size_t board, const WorkKind& kind, Seconds seconds) {
   BoardAccess access(machine, board);
   if (machine.down()) return {WorkResult::kNoMachine, 0};
   if (find_fault(access.state(), SimFaultKind::kLost) != nullptr) return {WorkResult::kLost, 0};
   const int process = own_slot(access.state());
   int slot = -1;
   if (process >= 0) {
-    slot = start_work(access.spec(), access.state(), static_cast<std::uint32_t>(process), activity, seconds);
+    slot = start_work(access.spec(), access.state(), static_cast<std::uint32_t>(process), kind, seconds);
   }
   if (slot < 0) return {WorkResult::kFull, 0};
   access.commit_change();
@@ -68,15 +68,17 @@ WorkRun wait_for_work(Machine& machine, std::size_t board, std::size_t slot) {
   }
 }
 
-WorkRun do_work(Machine& machine, std::size_t board, const Activity& activity, Seconds seconds) {
-  const WorkBegin begun = begin_work(machine, board, activity, seconds);
+WorkRun do_work(Machine& machine, std::size_t board, const WorkKind& kind, Seconds seconds) {
+  const WorkBegin begun = begin_work(machine, board, kind, seconds);
   if (begun.result != WorkResult::kDone) return {begun.result, 0, 0, {}};
   return wait_for_work(machine, board, begun.slot);
 }
 
-std::optional<Activity> activity_named(const BoardSpec& spec, std::string_view kind) {
-  if (kind == "forward") return spec.forward;
-  if (kind == "backward") return spec.backward;
+std::optional<WorkKind> work_named(const BoardSpec& spec, std::string_view name) {
+  if (name == "forward") return WorkKind(spec.forward);
+  if (name == "backward") return WorkKind(spec.backward);
+  if (name == "transfer") return WorkKind(WorkNature::kTransfers);
+  if (name == "load") return WorkKind(WorkNature::kLoads);
   return std::nullopt;
 }
 

@@ -31,14 +31,14 @@ struct WorkBegin {
 };
 
 // Puts work on the board. wait_for_work() sleeps until it is done, and takes it off the board.
-WorkBegin begin_work(Machine& machine, std::size_t board, const Activity& activity, Seconds seconds);
+WorkBegin begin_work(Machine& machine, std::size_t board, const WorkKind& kind, Seconds seconds);
 WorkRun wait_for_work(Machine& machine, std::size_t board, std::size_t slot);
 
 // Does the work and sleeps until it is done (flyball_sim_work).
-WorkRun do_work(Machine& machine, std::size_t board, const Activity& activity, Seconds seconds);
+WorkRun do_work(Machine& machine, std::size_t board, const WorkKind& kind, Seconds seconds);
 
-// Returns the board's activity "forward" or "backward"; none for other words.
-[[nodiscard]] std::optional<Activity> activity_named(const BoardSpec& spec, std::string_view kind);
+// Returns the board's "forward" or "backward", or "transfer" or "load"; none for other words.
+[[nodiscard]] std::optional<WorkKind> work_named(const BoardSpec& spec, std::string_view name);
 
 // Adds `steps` (1 or -1) to the number of times that this process blocks the board. Returns false where the table of
 // processes is full, or there is nothing to take back.

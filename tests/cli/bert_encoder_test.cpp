@@ -20,7 +20,7 @@ constexpr const char* kPython = "/usr/bin/python3";  // the system's, which has 
 class SimulatedMeters {
  public:
   SimulatedMeters() : name_("account-" + std::to_string(::getpid())) {
-    up_ = run_flyball({"sim", "up", "--name", name_, "--gpus", "1", "--powercap", folder_ / "powercap"});
+    up_ = run_flyball({"sim", "up", "--ideal", "--name", name_, "--gpus", "1", "--powercap", folder_ / "powercap"});
     ::setenv("FLYBALL_SIM", name_.c_str(), 1);
     ::setenv("FLYBALL_POWERCAP_ROOT", (folder_ / "powercap").c_str(), 1);
   }

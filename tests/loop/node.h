@@ -100,16 +100,18 @@ class Child {
   std::string log_;
 };
 
-// Simulated GPUs, so many times as fast as real ones.
+// Simulated GPUs, so many times as fast as real ones; `ideal`: alike and exact.
 class Node {
  public:
-  explicit Node(int time_scale = 10, int gpus = 2) {
+  explicit Node(int time_scale = 10, int gpus = 2, bool ideal = false) {
     std::string name = (std::filesystem::temp_directory_path() / "flyball_loop_XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
     folder_ = name;
     machine_ = std::filesystem::path(name).filename();
-    flyball({"sim", "up", "--gpus", std::to_string(gpus), "--model", "a100", "--workload", "gpt3-1.3b", "--time-scale",
-             std::to_string(time_scale)});
+    std::vector<std::string> up = {"sim",  "up",         "--gpus",    std::to_string(gpus), "--model",
+                                   "a100", "--workload", "gpt3-1.3b", "--time-scale",       std::to_string(time_scale)};
+    if (ideal) up.emplace_back("--ideal");
+    flyball(up);
     start_agent();
     start_server();
   }

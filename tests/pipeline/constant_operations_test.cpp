@@ -67,6 +67,16 @@ TEST(Transfers, OfTheProfileOccupyBothWhereThatIsStated) {
   EXPECT_EQ(timeline_of(dag).makespan, (6 + 2 * 3) * kMillisecond);
 }
 
+// Forward 1 + 3 + 1 ms, backward 2 + 5 + 2 ms.
+TEST(Transfers, BackMayHaveBeenMeasuredAnotherLength) {
+  PipelineSpec spec = spec_of(1);
+  const Profile profile = uniform_profile(2, {{"forward", 1}, {"backward", 2}, {"p2p", 3}, {"p2p_back", 5}});
+  for (const bool both : {false, true}) {
+    spec.transfers_occupy_both = both;
+    EXPECT_EQ(timeline_of(build_dag(spec, profile)).makespan, 14 * kMillisecond);
+  }
+}
+
 // Every schedule without chunks can be run in that order, and no faster than with transfers that the sender need
 // not wait for. With chunks stages would wait for each other in a circle.
 TEST(Transfers, ThatOccupyBothDeadlockInNoSchedule) {
@@ -130,6 +140,36 @@ TEST(ConstantOperations, MayDifferFromStageToStage) {
   EXPECT_EQ(dag.type_of(dag.stage_order(0).back()).options[0].energy, Joules(7));
   EXPECT_EQ(dag.type_of(dag.stage_order(1).back()).options[0].energy, Joules(5));
   EXPECT_EQ(dag.type_of(dag.stage_order(2).back()).instruction, "backward");
+}
+
+// Two stages that were measured to load for 2 ms: 2 + 1, then 2 + 1 + 2 at the last one, then 2.
+TEST(ConstantOperations, LoadingThatWasMeasuredAtTheLastStageIsThere) {
+  const PipelineSpec spec = spec_of(1);
+  const Profile profile = uniform_profile(2, {{"forward", 1}, {"backward", 2}, {"data_load", 2}});
+  EXPECT_EQ(timeline_of(build_dag(spec, profile)).makespan, 10 * kMillisecond);
+}
+
+// A stage waits at 100 W at 1000 MHz and at 50 W at 500. Reducing gradients takes 10 ms, and 1.1 J and 0.55 J at these
+// clocks, 10 % above waiting: it is charged as that, by the clock before. Where it takes 2 J at either, it is charged
+// with 2 J.
+TEST(ConstantOperations, WhatDrawsAsWaitingDoesIsChargedByTheClock) {
+  const auto joules_of = [](const std::string& sync, std::size_t option) {
+    const Profile profile = profile_of_rows(
+        "0,forward,1000,0.010,2.0\n0,forward,500,0.020,1.5\n0,backward,1000,0.020,4.0\n0,backward,500,0.040,3.0\n"
+        "0,waiting,1000,1,100\n0,waiting,500,1,50\n" +
+        sync);
+    const PipelineSpec spec = spec_of(1);
+    const ComputationDag dag = build_dag(spec, profile);
+    const ClockPlan plan = same_clock_plan(dag, option);
+    const Timeline timeline = emulate(dag, plan_durations(dag, plan));
+    return energy_of(dag, plan, timeline.makespan, spec.blocking_powers(1, profile)).total().value();
+  };
+  const std::string waits = "0,gradient_sync,1000,0.010,1.1\n0,gradient_sync,500,0.010,0.55\n";
+  EXPECT_NEAR(joules_of(waits, 0), 6.0 + 1.0, 1e-9);
+  EXPECT_NEAR(joules_of(waits, 1), 4.5 + 0.5, 1e-9);
+  const std::string works = "0,gradient_sync,1000,0.010,2\n0,gradient_sync,500,0.010,2\n";
+  EXPECT_NEAR(joules_of(works, 0), 6.0 + 2.0, 1e-9);
+  EXPECT_NEAR(joules_of(works, 1), 4.5 + 2.0, 1e-9);
 }
 
 TEST(ConstantOperations, MustFitTheStagesOrLinks) {

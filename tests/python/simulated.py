@@ -13,7 +13,7 @@ PROGRAM = os.path.join(os.environ["FLYBALL_BUILD"], "flyball")
 def machine(*up_arguments):
     """Yields the environment in which a process that is started then sees the machine; takes it down afterwards."""
     name = f"python-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-    subprocess.run([PROGRAM, "sim", "up", "--name", name, *up_arguments], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([PROGRAM, "sim", "up", "--ideal", "--name", name, *up_arguments], check=True, stdout=subprocess.DEVNULL)
     try:
         lines = 'eval "$("$0" sim env --name "$1")" && exec env -0'
         seen = subprocess.run(["sh", "-c", lines, PROGRAM, name], check=True, capture_output=True, text=True).stdout
@@ -28,7 +28,7 @@ def run(script, up_arguments):
     In a process of its own, since the loader reads LD_LIBRARY_PATH only when a process starts. Returns its exit status.
     """
     name = f"python-{os.getpid()}-{os.path.splitext(os.path.basename(script))[0]}"
-    subprocess.run([PROGRAM, "sim", "up", "--name", name, *up_arguments], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([PROGRAM, "sim", "up", "--ideal", "--name", name, *up_arguments], check=True, stdout=subprocess.DEVNULL)
     try:
         line = 'lines=$("$0" sim env --name "$1") && eval "$lines" && exec "$2" -B "$3"'
         environment = dict(os.environ, FLYBALL_SIM_PRIVILEGED="1")

@@ -66,6 +66,17 @@ TEST_F(SimCommand, RefusesMachinesThatCannotBe) {
   }
 }
 
+TEST_F(SimCommand, IdealBoardsAreAskedForAndSaidSo) {
+  EXPECT_THAT(run({"up", "--gpus", "1", "--ideal"}).out, HasSubstr("1 x a100-pcie, ideal is up"));
+  const Ran other = run({"up", "--gpus", "1", "--seed", "2", "--switch-latency", "0.04"});
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.err, HasSubstr("up already with 1 x a100-pcie, ideal, not 1 x a100-pcie, seed 2, clock changes in "
+                                   "0.04 s"));
+  const Ran both = run({"up", "--ideal", "--seed", "2"});
+  EXPECT_EQ(both.status, 2);
+  EXPECT_THAT(both.err, HasSubstr("--seed is of the boards' differences, which --ideal takes away"));
+}
+
 TEST_F(SimCommand, LeavesAnotherUsersMachineAloneAndSaysSo) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make a machine another user's";
   ASSERT_EQ(run({"up", "--gpus", "1"}).status, 0);
@@ -100,7 +111,7 @@ TEST_F(SimCommand, WithoutAMachineEveryCommandSaysHowToMakeOne) {
 }
 
 TEST_F(SimCommand, WorkTakesWhatTheModelSays) {
-  ASSERT_EQ(run({"up", "--gpus", "2", "--workload", "gpt3-1.3b", "--time-scale", "50"}).status, 0);
+  ASSERT_EQ(run({"up", "--ideal", "--gpus", "2", "--workload", "gpt3-1.3b", "--time-scale", "50"}).status, 0);
   const Ran ran = run({"work", "--gpu", "1", "--seconds", "2", "--kind", "forward", "--format", "json"});
   ASSERT_EQ(ran.status, 0) << ran.err;
   EXPECT_NEAR(ran.json().at("time_s"), 2.0, 1e-6);

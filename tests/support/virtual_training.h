@@ -1,0 +1,120 @@
+// A training on simulated boards in virtual time: the boards' physics, the client's own profiler and the server's own
+// planner, without processes, clocks on the wall and messages, so that what else a machine does plays no part.
+//
+// Stages queue their work in streams and ask for clocks there, as examples/pipeline_trainer does. Nothing is taken from
+// the planner: computations, transfers and clock changes happen on boards of src/sim that are not ideal.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/change_probe.h"
+#include "client/online_profiler.h"
+#include "server/job_plan.h"
+#include "sim/specification.h"
+
+namespace flyball::testing {
+
+struct TrainingWorld {
+  std::string gpu = "a100";
+  std::vector<double> forward_s;  // per stage, at the highest clock
+  std::vector<double> backward_s;
+  int microbatches = 8;
+  std::vector<double> transfer_s;  // per link; empty: none
+  double load_s = 0.006;           // at the first and the last stage
+  double reduce_s = 0.03;
+  double first_backward_saves = 0.05;
+  std::uint32_t seed = 1;                 // 0: ideal boards
+  std::optional<Seconds> switch_latency;  // mean; none: as the boards have it
+  int clock_stride = 4;
+
+  [[nodiscard]] int stages() const { return static_cast<int>(forward_s.size()); }
+};
+
+// Means of some iterations, over all boards. Energies are what the boards' counters would show without lag.
+struct TrainingWindow {
+  double time_s = 0.0;
+  double energy_j = 0.0;
+};
+
+class VirtualTraining {
+ public:
+  // Computations by stage in the order in which it runs them, with a clock each.
+  using Orders = std::vector<std::vector<ScheduledComputation>>;
+
+  explicit VirtualTraining(const TrainingWorld& world);
+
+  // 1F1B at default clocks.
+  [[nodiscard]] Orders at_maximum() const;
+  // Runs so many iterations.
+  TrainingWindow run(const Orders& orders, int iterations);
+  // Runs iterations until the boards' temperatures have settled.
+  void warm_up(const Orders& orders);
+  // Sweeps the clocks, as sessions do, and returns what the ranks report.
+  [[nodiscard]] std::vector<RankMeasurements> profile();
+  // The times of the computations of the last iteration, by stage.
+  [[nodiscard]] std::vector<std::vector<MeasuredTimes>> measured() const;
+
+ private:
+  struct Post {
+    Nanoseconds time = 0;
+    Nanoseconds length = 0;
+  };
+  // What both ends of a link have posted in this iteration, forwards and backwards.
+  struct Link {
+    std::vector<Post> sent[2];
+    std::vector<Post> awaited[2];
+  };
+  struct Stage {
+    BoardSpec spec;
+    BoardState state;
+    Nanoseconds next_change = 0;  // of the energy counter
+    std::vector<CounterPoint> counter;
+    std::vector<InstructionSpan> spans;  // of this iteration
+    // The newest clock that was asked for and has not been handed to the driver.
+    std::optional<Megahertz> wanted;
+    Nanoseconds arrives = 0;
+    Megahertz asked;             // of the driver; 0: default
+    Nanoseconds held_since = 0;  // of `asked`
+    Nanoseconds asked_at = 0;    // when the newest clock was asked for
+    std::vector<double> ages;    // s from there until the clock held
+    std::optional<Megahertz> probed;
+    // In this iteration:
+    std::size_t next = 0;
+    bool posted = false;
+    std::size_t sent[2] = {0, 0};
+    std::size_t awaited[2] = {0, 0};
+    int backwards = 0;
+    bool done = false;
+  };
+
+  void ask(Stage& stage, Megahertz clock);
+  void hand_over(Stage& stage);
+  void go_to(Stage& stage, Nanoseconds time);
+  void work(Stage& stage, std::uint16_t type, const WorkKind& kind, double seconds);
+  bool go_on(std::size_t index, const std::vector<ScheduledComputation>& order);
+  void iterate(const Orders& orders);
+  [[nodiscard]] double chance() { return 0.5 * (1.0 + evenly_drawn(draws_++)); }
+  [[nodiscard]] double evenly_drawn(std::uint64_t n) const;
+
+  const TrainingWorld world_;
+  std::vector<Stage> stages_;
+  std::vector<Link> links_;
+  std::uint64_t draws_ = 0;
+};
+
+// What a plan promises, and what a training by it does; in per cent against maximum clocks.
+struct PromiseFigures {
+  double promised_slower = 0.0;
+  double promised_saving = 0.0;
+  double slower = 0.0;
+  double saving = 0.0;
+};
+
+// Trains at maximum clocks, profiles, plans and trains by plan.
+[[nodiscard]] PromiseFigures keep_promise(const TrainingWorld& world, const std::string& planner, int iterations = 12);
+
+}  // namespace flyball::testing

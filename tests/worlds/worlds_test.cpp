@@ -1,0 +1,66 @@
+// Promises on boards that are not ideal, in virtual time: the bounds are those of bench/promise_worlds, which shows
+// more pipelines and planners.
+#include <gtest/gtest.h>
+
+#include "support/virtual_training.h"
+
+namespace flyball {
+namespace {
+
+using testing::keep_promise;
+using testing::PromiseFigures;
+using testing::TrainingWorld;
+
+TrainingWorld four_stages(std::uint32_t seed) {
+  TrainingWorld world;
+  world.forward_s = {0.0444, 0.0444, 0.0518, 0.0474};
+  world.backward_s = {0.1162, 0.1162, 0.1356, 0.1239};
+  world.transfer_s = {0.002, 0.010, 0.002};
+  world.seed = seed;
+  return world;
+}
+
+// Times within 1 % of what was promised and of maximum clocks, savings within a point, whatever the boards are like.
+void expect_kept(const TrainingWorld& world, const std::string& planner) {
+  const PromiseFigures found = keep_promise(world, planner);
+  EXPECT_NEAR(found.slower, found.promised_slower, 1.0) << planner << " " << world.seed;
+  EXPECT_NEAR(found.saving, found.promised_saving, 1.0) << planner << " " << world.seed;
+  EXPECT_GT(found.saving, 5.0) << planner << " " << world.seed;
+}
+
+TEST(Worlds, PromisesAreKept) {
+  for (const std::uint32_t seed : {1u, 2u, 3u}) {
+    for (const char* planner : {"perseus", "envpipe", "uniform", "zeus-per-stage"}) {
+      expect_kept(four_stages(seed), planner);
+    }
+    EXPECT_LT(keep_promise(four_stages(seed), "perseus").slower, 1.0);
+  }
+}
+
+// Two stages of 0.3 s an iteration, of which reducing gradients is a tenth: it draws less at lower clocks.
+TEST(Worlds, ShortIterationsKeepThemToo) {
+  TrainingWorld world;
+  world.forward_s = {0.02, 0.025};
+  world.backward_s = {0.04, 0.05};
+  world.transfer_s = {0.002};
+  expect_kept(world, "perseus");
+  expect_kept(world, "uniform");
+}
+
+// Clocks that are equally fast but for noise, as below a power limit: no plan in the same time saves less than the best
+// single clock for all.
+TEST(Worlds, PerseusSavesNoLessThanOneClockForAll) {
+  const PromiseFigures perseus = keep_promise(four_stages(1), "perseus");
+  const PromiseFigures one_clock = keep_promise(four_stages(1), "zeus-global");
+  EXPECT_GE(perseus.promised_saving, one_clock.promised_saving - 0.1);
+}
+
+// Clock changes that take 40 ms on average.
+TEST(Worlds, SlowClockChangesBreakNoPromise) {
+  TrainingWorld world = four_stages(1);
+  world.switch_latency = Seconds(0.04);
+  expect_kept(world, "perseus");
+}
+
+}  // namespace
+}  // namespace flyball
