@@ -79,9 +79,9 @@ void whole_frontier_16_stages_512_microbatches(benchmark::State& state) {
 }
 BENCHMARK(whole_frontier_16_stages_512_microbatches)->Unit(benchmark::kSecond)->Iterations(1);
 
-// After the second stage's forward was measured again and takes 3 % more: from new (0) and from the plan before (1), in
-// one thread each. `mean_pct` and `asked_pct` are what the plans that are looked up take more than those from new, in the
-// mean over the frontier and at the time of maximum clocks.
+// After the second stage's forward was measured again and takes 3 % more: from new (0) and from the plan before (1),
+// in one thread each. `mean_pct` and `asked_pct` are what the plans that are looked up take more than those from new,
+// in the mean over the frontier and at the time of maximum clocks.
 void planned_again(benchmark::State& state) {
   const Case& c = kCases[state.range(0)];
   const bool from_before = state.range(1) != 0;

@@ -156,7 +156,8 @@ class Crawl {
 
   // From one point to the next where a nanosecond has this price, in J.
   [[nodiscard]] Nanoseconds spacing(double price) const {
-    const auto longest = static_cast<double>((t_star_ - t_min_) / kFewestPoints);
+    const Nanoseconds part = (t_star_ - t_min_) / kFewestPoints;
+    const auto longest = static_cast<double>(part);
     const double step = problem_.energy_step.value();
     if (step <= 0.0) return problem_.unit_time;
     return std::max(problem_.unit_time, static_cast<Nanoseconds>(step < longest * price ? step / price : longest));

@@ -1,7 +1,7 @@
 // Plans a pipeline anew from the plan before, after the profile of some operations has changed a little.
 //
-// Perseus goes through every price of time, and rounds a point for each step of energy. If a stage's forward was measured
-// again and takes 3 % more, little of this changes:
+// Perseus goes through every price of time, and rounds a point for each step of energy. If a stage's forward was
+// measured again and takes 3 % more, little of this changes:
 //   bound   A flow of the relaxation is one whatever the operations take, and by weak duality every flow gives a lower
 //           bound (relaxation.h). Some flows of the last planning are kept, and evaluated with the new curves. Where
 //           they are no longer the best ones, the bound is lower by the square of the change.
@@ -11,8 +11,8 @@
 //   check   The distance of the new points from the new bound tells how much the short cuts cost at most. Where that is
 //           more than is allowed, there is no result, and the caller plans from new.
 //
-// Cost: a fifteenth to a tenth of planning from new (docs/performance.md). The bound takes some 10 ns for each
-// operation and kept flow, a point 20 ns for each operation, a plan that was asked for some 4 us.
+// Cost: about a twelfth of planning from new (docs/performance.md). The bound takes some 10 ns for each operation and
+// kept flow, a point 20 ns for each operation, a plan that was asked for some 4 to 15 us.
 #pragma once
 
 #include <optional>

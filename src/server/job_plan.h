@@ -58,8 +58,8 @@ class JobPlan {
   // Where executed steps adjust the plan, it goes on from `adjusted` if that belongs to the same measurements. `fixed`
   // lists the stages of which `ranks` has no rank, `asked` says when the ranks ask for clocks, and `seen` which orders
   // they are known not to run. Within `limits` on power the frontier has the plans that keep to them; where there is
-  // none, or time runs out, it has one plan of little power. Where planning a job takes long and few of its measurements
-  // have changed since `previous`, Perseus's plans are made from those (replan()), in a tenth of the time.
+  // none, or time runs out, it has one plan of little power. Where planning a job takes long and few of its
+  // measurements have changed since `previous`, Perseus's plans are made from those (replan()), in a tenth of the time.
   [[nodiscard]] static std::shared_ptr<const JobPlan> make(
       const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks,
       const Progress& progress, const std::optional<AdjustedPlan>& adjusted = std::nullopt,
