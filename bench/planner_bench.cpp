@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,9 @@
 #include "plan/clock_rounding.h"
 #include "plan/planner.h"
 #include "plan/relaxation.h"
+#include "plan/replan.h"
 #include "plan/straggler.h"
+#include "plan/summary.h"
 #include "profile/profile.h"
 #include "profile/synth.h"
 
@@ -31,8 +34,9 @@ constexpr Case kCases[] = {
 
 // Holds a DAG and the problem that refers to it.
 struct Workload {
-  explicit Workload(const Profile& profile, int microbatches) : dag(build_dag(spec(microbatches), profile)) {
-    problem = make_problem(dag, {kDefaultBlockingPower}, 1'000'000, CostModel::kHull);
+  Workload(const Profile& profile, int microbatches, std::optional<Nanoseconds> unit_time = kUsualUnitTime)
+      : dag(build_dag(spec(microbatches), profile)) {
+    problem = make_problem(dag, {kDefaultBlockingPower}, unit_time, CostModel::kHull);
   }
   explicit Workload(const Case& c)
       : Workload(read_profile_file(std::string(FLYBALL_SOURCE_DIR) + "/examples/profiles/" + c.profile + ".csv"),
@@ -74,6 +78,54 @@ void whole_frontier_16_stages_512_microbatches(benchmark::State& state) {
   run_planner(state, large_workload(), "perseus");
 }
 BENCHMARK(whole_frontier_16_stages_512_microbatches)->Unit(benchmark::kSecond)->Iterations(1);
+
+// After the second stage's forward was measured again and takes 3 % more: from new (0) and from the plan before (1),
+// in one thread each. `mean_pct` and `asked_pct` are what the plans that are looked up take more than those from new,
+// in the mean over the frontier and at the time of maximum clocks.
+void planned_again(benchmark::State& state) {
+  const Case& c = kCases[state.range(0)];
+  const bool from_before = state.range(1) != 0;
+  state.SetLabel(std::string(c.profile) + (from_before ? ", from the plan before" : ", from new"));
+  Profile profile = read_profile_file(std::string(FLYBALL_SOURCE_DIR) + "/examples/profiles/" + c.profile + ".csv");
+  Workload before(profile, c.microbatches, std::nullopt);
+  for (OperationProfile& operation : profile.operations) {
+    if (operation.stage != 1 || operation.instruction != "forward") continue;
+    for (ClockOption& option : operation.options) {
+      option.time = option.time * 1.03;
+      option.energy = option.energy * 1.03;
+    }
+  }
+  Workload now(profile, c.microbatches, std::nullopt);
+  for (Workload* workload : {&before, &now}) {
+    workload->problem.threads = 1;
+    workload->problem.focus = {to_nanoseconds(allowed_time(workload->problem, {}))};
+  }
+  before.problem.keep_flows = true;
+  const auto planner = make_planner("perseus");
+  const PlannerResult planned = planner->plan(before.problem, {});
+  const Frontier from_new = planner->plan(now.problem, {}).frontier;
+  std::optional<PlannerResult> again;
+  for (auto unused : state) {
+    again = from_before ? replan(before.problem, planned, now.problem) : planner->plan(now.problem, {});
+    if (!again) return state.SkipWithError("worse than is allowed");
+  }
+  const Frontier& frontier = again->frontier;
+  const auto more_pct = [&](Nanoseconds time) {
+    const std::size_t theirs = from_new.lookup(time);
+    const double joules = frontier.points()[frontier.lookup(time)].net_joules - from_new.points()[theirs].net_joules;
+    return 100.0 * joules / from_new.energy(theirs).value();
+  };
+  const Nanoseconds t_min = from_new.points().front().time;
+  constexpr int kLookups = 1000;
+  double mean = 0.0;
+  for (int k = 0; k < kLookups; ++k) {
+    mean += more_pct(t_min + (from_new.points().back().time - t_min) / kLookups * k) / kLookups;
+  }
+  state.counters["points"] = static_cast<double>(frontier.size());
+  state.counters["mean_pct"] = mean;
+  state.counters["asked_pct"] = more_pct(std::max(t_min, now.problem.focus.front()));
+}
+BENCHMARK(planned_again)->ArgsProduct({{0, 1, 2}, {0, 1}})->Unit(benchmark::kMillisecond);
 
 // The relaxation alone: every price of the frontier, no rounding.
 void relaxation(benchmark::State& state) {

@@ -37,11 +37,8 @@ double PricedCurve::least(double x) const {
   return (dearer - 1)->net + x * (dearer - 1)->time;
 }
 
-namespace {
-
-// Takes lines that bound the energy below, each steeper than the one before, and returns the pieces of the highest of
-// them from `t_star` down to the last one's `from`. Where prices are coarse, lines do not meet where the price changes.
-std::vector<BoundCurve::Piece> highest(const std::vector<BoundCurve::Piece>& lines, Nanoseconds t_star) {
+// Where prices are coarse, lines do not meet where the price changes.
+std::vector<BoundCurve::Piece> highest_lines(const std::vector<BoundCurve::Piece>& lines, Nanoseconds t_star) {
   const Nanoseconds t_min = lines.back().from;
   const auto at_t_min = [&](const BoundCurve::Piece& line) {
     return line.intercept - line.price * static_cast<double>(t_min);
@@ -63,8 +60,6 @@ std::vector<BoundCurve::Piece> highest(const std::vector<BoundCurve::Piece>& lin
   pieces.back().from = t_min;
   return pieces;
 }
-
-}  // namespace
 
 ParametricFlow::ParametricFlow(const ComputationDag& dag, std::span<const CostCurve> curves, double price_unit)
     : dag_(&dag), unit_(price_unit) {
@@ -147,7 +142,7 @@ RelaxationResult ParametricFlow::run(const StretchVisitor& visit) {
     for (std::size_t v = 0; v < event_.size(); ++v) event_[v] -= distance_[v];
   } while (augment());
   if (pieces.empty()) pieces.push_back({t_star, intercept(), price_of_time()});
-  if (unit_ > kFinestPrice.value()) pieces = highest(pieces, t_star);
+  if (unit_ > kFinestPrice.value()) pieces = highest_lines(pieces, t_star);
   result.bound = BoundCurve(std::move(pieces), t_star);
   return result;
 }
@@ -265,7 +260,7 @@ bool ParametricFlow::visit_stretch(const StretchVisitor& visit, Nanoseconds t_hi
     start_shift_[i] = distance_[2 * i];
     finish_shift_[i] = distance_[2 * i + 1];
   }
-  return visit({t_high, t_low, price_of_time(), start_, finish_, start_shift_, finish_shift_});
+  return visit({t_high, t_low, price_of_time(), start_, finish_, start_shift_, finish_shift_, this});
 }
 
 // sum_i min_t (c_i(t) + x_i t) in J, less what rounding the sum may have added, so that it stays a lower bound.

@@ -39,6 +39,11 @@ struct PricedCurve {
   [[nodiscard]] double least(double x) const;
 };
 
+// Takes lines that bound the energy below, each steeper than the one before, and returns the pieces of the highest of
+// them from `t_star` down to the last one's `from`.
+[[nodiscard]] std::vector<BoundCurve::Piece> highest_lines(const std::vector<BoundCurve::Piece>& lines,
+                                                           Nanoseconds t_star);
+
 // Finds the parametric flow of a DAG. Events are numbered 2 i (start of operation i) and 2 i + 1 (its finish), then
 // source and sink. Not thread-safe. The DAG must outlive this object.
 class ParametricFlow {

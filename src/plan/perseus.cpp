@@ -14,8 +14,10 @@
 
 #include "base/error.h"
 #include "base/processors.h"
+#include "plan/parametric_flow.h"
 #include "plan/point_rounding.h"
 #include "plan/relaxation.h"
+#include "plan/replan.h"
 #include "plan/stage_clock.h"
 
 namespace flyball {
@@ -38,6 +40,8 @@ constexpr std::int64_t kMostFollowing = 16;
 constexpr std::int64_t kPointsPerReport = 64;
 // Where energy hardly changes with time, points are this part of the frontier apart at most.
 constexpr Nanoseconds kFewestPoints = 500;
+constexpr std::int64_t kMostFlows = 128;        // that are kept, and
+constexpr std::int64_t kMostKept = 4'000'000;   // numbers of them
 constexpr std::int64_t kWorthThreads = 50'000;  // operations looked at by all points together
 
 // The curves that steer the crawl, of the options that the noise rule keeps.
@@ -87,7 +91,11 @@ class Crawl {
     t_star_ = makespan_at(dag, curves, false);
     t_min_ = makespan_at(dag, curves, true);
     next_ = t_star_;
-    points_ = count_points(curves);
+    for (const Computation& computation : dag.computations()) {
+      const CostCurve& curve = curves[static_cast<std::size_t>(computation.type)];
+      joules_ += curve.front().net_joules - curve.back().net_joules;
+    }
+    points_ = count_points();
     check_point_count();
     const std::int64_t anew_every = points_between_beginnings();
     rounding_.emplace(problem_, searches_, anew_every, threads(), frontier_);
@@ -109,6 +117,7 @@ class Crawl {
     }
     PlannerResult result;
     result.frontier = with_waiting(dag, problem_.blocking, std::move(frontier_));
+    if (problem_.keep_flows && run.status == RelaxationStatus::kOptimal) result.flows = flows_;
     result.stats.nodes = dag.size();
     result.stats.edges = static_cast<std::int64_t>(dag.edge_count());
     result.stats.steps = run.rounds;
@@ -117,6 +126,7 @@ class Crawl {
 
  private:
   bool visit(const FrontierStretch& stretch) {
+    if (problem_.keep_flows) keep(stretch);
     for (; next_ > stretch.t_low || (next_ == t_min_ && stretch.t_low == t_min_);
          next_ = std::max(t_min_, next_ - spacing(stretch.price))) {
       if (next_ == t_min_) {
@@ -130,24 +140,34 @@ class Crawl {
     return report(stretch.t_low);
   }
 
+  // Keeps the flow where energy has changed by a part since the last one that was kept.
+  void keep(const FrontierStretch& stretch) {
+    if (joules_since_ >= joules_ / static_cast<double>(most_flows())) {
+      KeptFlows::Flow& flow = flows_->flows.emplace_back(KeptFlows::Flow{stretch.price, {}});
+      for (int i = 0; i < problem_.dag->size(); ++i) flow.on.push_back(stretch.flow->price(i) * 1e-9);
+      joules_since_ = 0.0;
+    }
+    joules_since_ += stretch.price * static_cast<double>(stretch.t_high - stretch.t_low);
+  }
+
+  [[nodiscard]] std::int64_t most_flows() const {
+    return std::clamp<std::int64_t>(kMostKept / std::max(1, problem_.dag->size()), 1, kMostFlows);
+  }
+
   // From one point to the next where a nanosecond has this price, in J.
   [[nodiscard]] Nanoseconds spacing(double price) const {
-    const auto longest = static_cast<double>((t_star_ - t_min_) / kFewestPoints);
+    const Nanoseconds part = (t_star_ - t_min_) / kFewestPoints;
+    const auto longest = static_cast<double>(part);
     const double step = problem_.energy_step.value();
     if (step <= 0.0) return problem_.unit_time;
     return std::max(problem_.unit_time, static_cast<Nanoseconds>(step < longest * price ? step / price : longest));
   }
 
   // At most so many points are visited.
-  [[nodiscard]] std::int64_t count_points(const std::vector<CostCurve>& curves) const {
+  [[nodiscard]] std::int64_t count_points() const {
     const std::int64_t in_time = (t_star_ - t_min_) / problem_.unit_time + 1;
     if (problem_.energy_step <= Joules(0)) return in_time;
-    double joules = 0.0;  // that the operations differ by from one end to the other
-    for (const Computation& computation : problem_.dag->computations()) {
-      const CostCurve& curve = curves[static_cast<std::size_t>(computation.type)];
-      joules += curve.front().net_joules - curve.back().net_joules;
-    }
-    const double in_energy = joules / problem_.energy_step.value() + 1.0 + static_cast<double>(kFewestPoints);
+    const double in_energy = joules_ / problem_.energy_step.value() + 1.0 + static_cast<double>(kFewestPoints);
     return std::min(in_time, static_cast<std::int64_t>(std::min(in_energy, static_cast<double>(kMostPoints))));
   }
 
@@ -211,6 +231,9 @@ class Crawl {
   Nanoseconds t_min_ = 0;
   Nanoseconds next_ = 0;     // iteration time of the next point
   std::int64_t points_ = 0;  // to visit, at most
+  double joules_ = 0.0;      // that the operations differ by from one end to the other
+  double joules_since_ = std::numeric_limits<double>::infinity();  // the last flow that was kept
+  std::shared_ptr<KeptFlows> flows_ = std::make_shared<KeptFlows>();
   std::int64_t visited_ = 0;
 };
 

@@ -33,6 +33,9 @@ struct PlanProblem {
   CostModel cost_model = CostModel::kHull;
   double noise = 0.0;  // as pareto_options() takes it; `choices` was derived with it
 
+  // Whether Perseus keeps what replan() (plan/replan.h) needs, at most some 30 MB.
+  bool keep_flows = false;
+
   // How many threads a planner may use; 0: as many as there are processors. Plans do not depend on it.
   unsigned threads = 0;
 
@@ -99,6 +102,8 @@ struct PlannerStats {
   double solve_seconds = 0.0;  // wall-clock time of plan() alone
 };
 
+struct KeptFlows;
+
 struct PlannerResult {
   Frontier frontier;
   PlannerStats stats;
@@ -106,6 +111,9 @@ struct PlannerResult {
   // null where they are for the problem's DAG. It has the same operation types, and its original_index() gives an
   // operation's number in the problem's DAG. The relaxation of the problem's DAG bounds no plan of another order.
   std::shared_ptr<const ComputationDag> dag;
+
+  // For replan() (plan/replan.h); null unless the problem says keep_flows.
+  std::shared_ptr<const KeptFlows> flows;
 
   [[nodiscard]] const ComputationDag& dag_of(const PlanProblem& problem) const { return dag ? *dag : *problem.dag; }
 };

@@ -69,6 +69,8 @@ class BoundCurve {
   Nanoseconds t_star_ = 0;
 };
 
+class ParametricFlow;
+
 // A part of the frontier with one price of time. Event times at any T in [t_low, t_high] are
 //   start(i, T) = start[i] - min(start_shift[i], t_high - T),
 // and finish(i, T) likewise. The spans refer to the solver's state and are valid only during the visit.
@@ -78,6 +80,7 @@ struct FrontierStretch {
   double price = 0.0;                                      // J/ns
   std::span<const Nanoseconds> start, finish;              // at t_high
   std::span<const Nanoseconds> start_shift, finish_shift;  // at most t_high - t_low
+  const ParametricFlow* flow = nullptr;                    // whose price() is that of each operation
 };
 
 enum class RelaxationStatus {

@@ -142,6 +142,7 @@ void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPl
   order.seen = job.stored().order_seen;
   if (entry->lead <= Seconds(0)) entry->lead = kLeastLead + 2.0 * expected_planning_time(job.request(), true);
   order.limits = entry->task_limits = limits_between(job.limits(), now_seconds(), entry->lead);
+  order.previous = job.plan();
   entry->task_began = Entry::Clock::now();
   order.progress = [this, weak](double share) {
     const EntryPointer alive = weak.lock();

@@ -19,6 +19,7 @@
 #include "pipeline/power_curve.h"
 #include "plan/perseus.h"
 #include "plan/relaxation.h"
+#include "plan/replan.h"
 #include "plan/stage_clock.h"
 #include "plan/straggler.h"
 #include "plan/summary.h"
@@ -30,6 +31,9 @@ namespace {
 constexpr std::array kComputations = {InstructionKind::kForward, InstructionKind::kBackward,
                                       InstructionKind::kRecompute, InstructionKind::kBackwardInput,
                                       InstructionKind::kBackwardWeight};
+
+// Of a job that takes longer, measurements that change are planned from the plan before.
+constexpr Seconds kWorthReplanning{2.0};
 
 PaceRequest pace_of(const JobRequest& request) {
   PaceRequest pace;
@@ -142,6 +146,7 @@ JobPlan::Basis::Basis(const std::string& job, const JobRequest& request, const s
   // Shorter computations shorten it, which a client cannot know before it has measured.
   problem.unit_time = usual_unit_time(dag, to_nanoseconds(request.unit_time));
   problem.focus = {to_nanoseconds(allowed_time(problem, pace_of(request)))};
+  problem.keep_flows = expected_planning_time(request) > kWorthReplanning;
   problem.threads = 1;  // --planning-threads says how many there are for all jobs
 }
 
@@ -150,7 +155,8 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
                                              const std::optional<AdjustedPlan>& adjusted,
                                              const std::vector<FixedStage>& fixed,
                                              const std::function<bool()>& out_of_time, ClocksAsked asked,
-                                             OrderSeen seen, const JobPowerLimits& limits) {
+                                             OrderSeen seen, const JobPowerLimits& limits,
+                                             const std::shared_ptr<const JobPlan>& previous) {
   bool cancelled = false;
   bool over = false;
   const auto watched = [&](double share) {
@@ -184,6 +190,8 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
     basis->realised = capped_problem(basis->problem, inside->share);
     plan->result_ = std::move(inside->result);
     tighter = std::move(inside->tighter);
+  } else if (auto again = plan->from_previous(previous, *planner)) {
+    plan->result_ = std::move(*again);
   } else {
     plan->result_ = planner->plan(basis->problem, watched);
   }
@@ -233,8 +241,19 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   return plan;
 }
 
+// Always from the plan that was made from new, lest small losses add up.
+std::optional<PlannerResult> JobPlan::from_previous(const std::shared_ptr<const JobPlan>& previous,
+                                                    const Planner& planner) {
+  const std::shared_ptr<const JobPlan>& root = previous && previous->from_ ? previous->from_ : previous;
+  if (!root || root->is_limited() || planner.name() != kMainPlanner) return std::nullopt;
+  std::optional<PlannerResult> result = replan(root->basis_->problem, root->result_, basis_->problem);
+  if (result) from_ = root;
+  return result;
+}
+
 JobPlan::JobPlan(const JobPlan& other)
     : basis_(other.basis_),
+      from_(other.from_),
       result_(other.result_),
       reconfiguration_(other.reconfiguration_),
       measurements_(other.measurements_),

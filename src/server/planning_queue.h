@@ -47,6 +47,7 @@ class PlanningQueue {
     ClocksAsked asked = ClocksAsked::kWhenFree;
     OrderSeen seen = OrderSeen::kAsTold;
     JobPowerLimits limits = {};
+    std::shared_ptr<const JobPlan> previous = nullptr;
   };
 
   struct Limits {

@@ -60,7 +60,8 @@ TEST(PointSpacing, CostsNextToNothingWhereAPlanIsLookedUp) {
   EXPECT_EQ(few.points().back().time, t_star);
 }
 
-// Points that are a step of energy apart are as many as steps fit between the ends, and 500 where energy hardly changes.
+// Points that are a step of energy apart are as many as steps fit between the ends, and 500 where energy hardly
+// changes.
 TEST(PointSpacing, HasAsManyPointsHoweverLongAnIterationTakes) {
   for (const double seconds : {0.4, 40.0}) {
     const ComputationDag dag = dag_of(modelled_profile({seconds, 1.1 * seconds}), 8);

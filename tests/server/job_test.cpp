@@ -15,6 +15,7 @@
 
 #include "base/text.h"
 #include "net/http.h"
+#include "plan/replan.h"
 #include "server/measurements.h"
 #include "server/planning_queue.h"
 #include "server/rate_limit.h"
@@ -523,6 +524,41 @@ TEST(JobPlanning, TheSameMeasurementsMakeTheSamePlan) {
     const JobPlan::Run run{i, first->frontier().time(i)};
     EXPECT_EQ(first->schedule(run).stages, second->schedule(run).stages);
   }
+}
+
+// Rank 1 measures its forwards again, which take a hundredth more each time.
+TEST(JobPlanning, GoesOnFromThePlanBeforeWherePlanningTakesLong) {
+  JobRequest job = small_job();
+  job.stages = 4;
+  job.microbatches = 260;
+  job.switch_latency = Seconds(0);
+  const auto keep_on = [](double) { return true; };
+  const auto made = [&](const std::vector<RankMeasurements>& ranks, const std::shared_ptr<const JobPlan>& previous) {
+    return JobPlan::make(job.id, job, ranks, keep_on, {}, {}, {}, ClocksAsked::kWhenFree, OrderSeen::kAsTold, {},
+                         previous);
+  };
+  std::vector<RankMeasurements> ranks = order_for(job, {}, {}).ranks;
+  std::shared_ptr<const JobPlan> plan = made(ranks, nullptr);
+  EXPECT_FALSE(plan->is_replanned());
+  for (int time = 0; time < 2; ++time) {
+    const auto sums = std::make_shared<MeasurementSums>(*ranks[1].sums);
+    for (MeasurementSum& sum : *sums) {
+      if (sum.instruction == "forward") sum.time = 1.01 * sum.time;
+    }
+    ranks[1].sums = sums;
+    plan = made(ranks, plan);
+    EXPECT_TRUE(plan->is_replanned());
+    const auto from_new = made(ranks, nullptr);
+    EXPECT_FALSE(from_new->is_replanned());
+    EXPECT_EQ(plan->frontier().points().front().time, from_new->frontier().points().front().time);
+    const Joules ours = plan->frontier().energy(plan->base_point());
+    EXPECT_LT(ours / from_new->frontier().energy(from_new->base_point()), 1.0 + kMostLostAsked);
+    EXPECT_GE(ours, plan->frontier().lower_bound(plan->base_point()));
+    EXPECT_EQ(plan->max_clock_time_in_order(), from_new->max_clock_time_in_order());
+  }
+  // A job that is planned at once needs no plan before.
+  job.microbatches = 16;
+  EXPECT_FALSE(made(ranks, made(ranks, nullptr))->is_replanned());
 }
 
 // Changes of a stage's clock within an iteration, the one from its end to its beginning included.

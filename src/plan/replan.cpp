@@ -1,0 +1,187 @@
+// Old plans become times of gates, which ClockRounder fits to the new options; old flows become lines below the new
+// energy, of which the highest bound it.
+#include "plan/replan.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "plan/clock_rounding.h"
+#include "plan/parametric_flow.h"
+#include "plan/stage_clock.h"
+
+namespace flyball {
+namespace {
+
+constexpr std::size_t kPointsPerKept = 5;
+constexpr std::size_t kFewestKept = 64;
+constexpr int kLookups = 256;                  // by which the mean is judged
+constexpr std::int64_t kPolishWork = 100'000;  // operations and edges that the random search of one plan replays
+
+bool same_operations(const ComputationDag& a, const ComputationDag& b) {
+  if (a.size() != b.size() || a.edge_count() != b.edge_count() || a.types().size() != b.types().size()) return false;
+  for (int i = 0; i < a.size(); ++i) {
+    if (a[i].type != b[i].type || !std::ranges::equal(a.successors(i), b.successors(i))) return false;
+  }
+  return true;
+}
+
+// The makespan with an option of each type, which `duration` gives.
+template <class Duration>
+Nanoseconds makespan_with(const ComputationDag& dag, Duration duration) {
+  std::vector<Nanoseconds> durations;
+  for (const Computation& computation : dag.computations()) durations.push_back(duration(at(computation.type)));
+  std::vector<Nanoseconds> finish(durations.size());
+  return makespan(dag, durations, finish);
+}
+
+// The two ends of a frontier.
+struct Ends {
+  explicit Ends(const PlanProblem& problem) {
+    const auto time_of = [&](std::size_t type, std::uint16_t option) {
+      return to_nanoseconds(problem.dag->types()[type].options[option].time);
+    };
+    t_min = makespan_with(*problem.dag, [&](std::size_t t) { return time_of(t, problem.choices[t].pareto.front()); });
+    t_star = makespan_with(*problem.dag, [&](std::size_t t) { return time_of(t, problem.choices[t].pareto.back()); });
+  }
+  // The time that is as far between these ends as `time` is between the others.
+  [[nodiscard]] Nanoseconds place_of(Nanoseconds time, const Ends& others) const {
+    const double share = static_cast<double>(time - others.t_min) / static_cast<double>(others.t_star - others.t_min);
+    return std::clamp(t_min + static_cast<Nanoseconds>(share * static_cast<double>(t_star - t_min)), t_min, t_star);
+  }
+
+  Nanoseconds t_min = 0;
+  Nanoseconds t_star = 0;
+};
+
+BoundCurve bound_of(const KeptFlows& kept, const PlanProblem& problem, Nanoseconds t_min) {
+  const ComputationDag& dag = *problem.dag;
+  std::vector<PricedCurve> curves;
+  for (const PlanProblem::TypeChoices& type : problem.choices) curves.emplace_back(type.hull, kFinestPrice.value());
+  std::vector<BoundCurve::Piece> lines;
+  const auto add = [&](double price, const auto& on) {
+    double sum = 0.0;
+    double magnitude = 0.0;
+    for (int i = 0; i < dag.size(); ++i) {
+      const double least = curves[at(dag[i].type)].least(on(at(i)));
+      sum += least;
+      magnitude += std::abs(least);
+    }
+    lines.push_back({t_min, sum - 1e-12 * magnitude, price});
+  };
+  add(0.0, [](std::size_t) { return 0.0; });
+  for (const KeptFlows::Flow& flow : kept.flows) add(flow.price, [&](std::size_t i) { return flow.on[i]; });
+  const Nanoseconds t_star =
+      makespan_with(dag, [&](std::size_t type) { return problem.choices[type].hull.back().time; });
+  return {highest_lines(lines, t_star), t_star};
+}
+
+class Replanning {
+ public:
+  Replanning(const PlanProblem& before, const Frontier& planned, const PlanProblem& now)
+      : before_(before),
+        planned_(planned),
+        now_(now),
+        old_ends_(before),
+        ends_(now),
+        old_tables_(before),
+        rounder_(now),
+        frontier_(now.total_blocking()) {}
+
+  [[nodiscard]] Nanoseconds t_min() const { return ends_.t_min; }
+
+  Frontier run() {
+    const std::size_t points = planned_.size();
+    const std::size_t step = std::max<std::size_t>(1, std::min(kPointsPerKept, points / kFewestKept));
+    for (std::size_t k = points - 1; k > 0; k -= std::min(step, k)) {
+      const Nanoseconds time = ends_.place_of(planned_.points()[k].time, old_ends_);
+      rounder_.floor(gates_of(k, time), time);
+      add();
+    }
+    for (const Nanoseconds time : asked()) {
+      rounder_.round(gates_of(planned_.lookup(old_ends_.place_of(time, ends_)), time), time);
+      const std::int64_t replayed = now_.dag->size() + static_cast<std::int64_t>(now_.dag->edge_count());
+      rounder_.polish(time, std::max(ClockRounder::kPolishTurns, static_cast<int>(kPolishWork / replayed)));
+      add();
+    }
+    rounder_.round(gates_of(0, ends_.t_min), ends_.t_min);
+    add();
+    frontier_.finish();
+    return std::move(frontier_);
+  }
+
+  // The times that plans are searched further for.
+  [[nodiscard]] std::vector<Nanoseconds> asked() const {
+    std::vector<Nanoseconds> times;
+    for (const Nanoseconds time : now_.focus) {
+      if (time < ends_.t_star) times.push_back(std::max(time, ends_.t_min));
+    }
+    if (times.empty()) times.push_back(ends_.t_min);
+    std::sort(times.begin(), times.end());
+    times.erase(std::unique(times.begin(), times.end()), times.end());
+    return times;
+  }
+
+ private:
+  void add() { frontier_.add({rounder_.makespan(), rounder_.net_joules()}, rounder_.plan()); }
+
+  // When the gates pass at the latest in the old plan, spread over `time`.
+  [[nodiscard]] GateTimes gates_of(std::size_t point, Nanoseconds time) const {
+    const ComputationDag& dag = *before_.dag;
+    const Nanoseconds until = planned_.points()[point].time;
+    const std::vector<Nanoseconds> durations = plan_durations(dag, planned_.plan(point));
+    const GateGraph& graph = old_tables_.graph;
+    GateTimes gates(graph.size(), until);
+    for (int i = dag.size() - 1; i >= 0; --i) {
+      graph.no_later_before(gates.data(), i, gates[at(graph.end_of(i))] - durations[at(i)]);
+    }
+    const double stretch = static_cast<double>(time) / static_cast<double>(until);
+    for (Nanoseconds& gate : gates) gate = static_cast<Nanoseconds>(static_cast<double>(gate) * stretch);
+    return gates;
+  }
+
+  const PlanProblem& before_;
+  const Frontier& planned_;
+  const PlanProblem& now_;
+  Ends old_ends_, ends_;
+  RoundingTables old_tables_;
+  ClockRounder rounder_;
+  Frontier frontier_;
+};
+
+// By how much the energy of the plan for `time` is above the bound at that time, as a share of it.
+double above_bound(const Frontier& frontier, const BoundCurve& bound, Nanoseconds time) {
+  const double waiting = (frontier.total_blocking() * to_seconds(time)).value();
+  return (frontier.points()[frontier.lookup(time)].net_joules - bound.at(time)) / (bound.at(time) + waiting);
+}
+
+}  // namespace
+
+std::optional<PlannerResult> replan(const PlanProblem& before, const PlannerResult& planned, const PlanProblem& now) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Frontier& old = planned.frontier;
+  if (!planned.flows || planned.dag || old.size() < 2 || !same_operations(*before.dag, *now.dag)) return std::nullopt;
+  Replanning replanning(before, old, now);
+  const BoundCurve bound = bound_of(*planned.flows, now, replanning.t_min());
+  PlannerResult result;
+  Frontier frontier = replanning.run();
+  for (std::size_t k = 0; k < frontier.size(); ++k)
+    frontier.point(k).net_lower_bound = bound.at(frontier.points()[k].time);
+  result.frontier = with_waiting(*now.dag, now.blocking, std::move(frontier));
+  double mean = 0.0;
+  const Nanoseconds t_min = replanning.t_min();
+  const Nanoseconds range = bound.t_star() - t_min;
+  for (int k = 0; k < kLookups; ++k) {
+    mean += above_bound(result.frontier, bound, t_min + range / kLookups * k) / kLookups;
+  }
+  if (mean > kMostLostInTheMean) return std::nullopt;
+  const auto too_much = [&](Nanoseconds time) { return above_bound(result.frontier, bound, time) > kMostLostAsked; };
+  if (std::ranges::any_of(replanning.asked(), too_much)) return std::nullopt;
+  result.stats.nodes = now.dag->size();
+  result.stats.edges = static_cast<std::int64_t>(now.dag->edge_count());
+  result.stats.solve_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return result;
+}
+
+}  // namespace flyball
