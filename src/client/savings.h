@@ -32,7 +32,7 @@ struct Stretch {
 };
 
 // What has run since the last time that it was taken. For the training thread. Nothing is allocated; a step costs some
-// ten nanoseconds.
+// nanoseconds.
 class Stretches {
  public:
   // How long a stretch may be, so that the counter's history still has all of it.

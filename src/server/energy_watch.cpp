@@ -1,6 +1,6 @@
-// A pipeline counts where every stage has measured; the energies of a stage's ranks are averaged, so that a pipeline has
-// one GPU per stage, as its plan does. Where iterations by plan take longer than those at maximum clocks did, since they
-// wait for a straggler, maximum clocks would wait as well.
+// A pipeline counts where every stage has measured; the energies of a stage's ranks are averaged, so that a pipeline
+// has one GPU per stage, as its plan does. Where iterations by plan take longer than those at maximum clocks did, since
+// they wait for a straggler, maximum clocks would wait as well.
 #include "server/energy_watch.h"
 
 #include <algorithm>

@@ -35,8 +35,8 @@ class EnergyWatch {
   // Takes what a rank has measured, at this pipeline and stage: of a schedule at maximum clocks only what these take.
   void take(const PromiseReport& report, int pipeline, int stage, bool at_maximum);
   // Returns what all pipelines take of which every stage has measured both: the last plan, and maximum clocks, by the
-  // schedule of `at_maximum_version` unless that is 0. `promised` has each pipeline's promise. Ranks of one stage count by their
-  // mean. None where there is no such pipeline, or nothing is promised.
+  // schedule of `at_maximum_version` unless that is 0. `promised` has each pipeline's promise. Ranks of one
+  // stage count by their mean. None where there is no such pipeline, or nothing is promised.
   template <class PromiseOf>
   [[nodiscard]] std::optional<EnergyComparison> energy(int stages, std::int64_t at_maximum_version,
                                                        const PromiseOf& promised) const {

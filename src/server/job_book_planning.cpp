@@ -316,8 +316,8 @@ void JobBook::take_promise(const std::string& id, const PromiseReport& report) {
   Job& job = entry->job;
   (void)job.registered_rank(report.rank);
   // Nobody waits for this write: the rank's next report tells the same and more.
-  if (auto saved = job.set_savings(report.rank, report.session, report.savings)) {
-    store_.submit(std::move(*saved), [](const std::exception_ptr&) {});
+  if (const auto saved = job.set_savings(report.rank, report.session, report.savings)) {
+    store_.submit(*saved, [](const std::exception_ptr&) {});
   }
   const auto& current = job.current();
   // Reports of what no longer runs tell nothing; ranks report again from time to time.

@@ -2,9 +2,9 @@
 // for a moment, since only that tells whether the plan is at fault or everything has become slower. A plan at fault is
 // tried again, after a pause that doubles.
 //
-// Energies are compared in the same way: where they seem to be too large, all ranks run at maximum clocks for a moment,
-// and only what is then measured decides. They also do so now and then for the comparison itself, as seldom as kMostCost
-// says.
+// Energies are compared in the same way: where they seem to be too large, all ranks run at maximum clocks for a
+// moment, and only what is then measured decides. They also do so now and then for the comparison itself, as seldom as
+// kMostCost says.
 #include "server/promise_watch.h"
 
 #include <fmt/format.h>
@@ -104,7 +104,7 @@ void PromiseWatch::count_planned(const PromiseReport& report) {
   counted_ = report.iterations;
 }
 
-// The iterations by plan of which a comparison costs kMostCost of the energy, if maximum clocks take more by the saving.
+// The iterations by plan of whose energy a comparison costs kMostCost, if maximum clocks take more by the saving.
 std::int64_t PromiseWatch::least_since(const EnergyComparison& energy) const {
   const double saving = std::clamp(1.0 - std::min(energy.measured, energy.promised), kLeastSaving, 0.9);
   const double cost = static_cast<double>(takes_) * saving / (1.0 - saving);

@@ -1,5 +1,5 @@
-// Whether a job's iterations take what its plan promises, by its ranks' reports, and what follows where they take longer
-// or more energy (docs/decisions/0061-a-promise-is-kept-or-given-up.md, 0067-a-promise-of-energy.md).
+// Whether a job's iterations take what its plan promises, by its ranks' reports, and what follows where they take
+// longer or more energy (docs/decisions/0061-a-promise-is-kept-or-given-up.md, 0067-a-promise-of-energy.md).
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ class PromiseWatch {
   [[nodiscard]] bool compares_energies() const { return mode_ == Mode::kComparing; }
 
   // Takes a report of the version in force. `ratio` is what its schedule promises: its iteration over one at maximum
-  // clocks. `energy` is what the job is known to take after this report; at maximum clocks, what is known of the version
-  // in force. Returns whether at_maximum() has changed.
+  // clocks. `energy` is what the job is known to take after this report; at maximum clocks, what is known of the
+  // version in force. Returns whether at_maximum() has changed.
   bool take(const PromiseReport& report, double ratio, const std::optional<EnergyComparison>& energy = std::nullopt);
 
   // Takes a report of a plan inside limits on power, which promises a time of its own and is not given up.

@@ -79,8 +79,8 @@ TEST_F(SessionPromiseTest, WhatThrottlesIsSaid) {
   EXPECT_THAT(notices(), Contains(HasSubstr("its GPU is throttled: thermal")));
 }
 
-// After a sweep, the last backward of each step becomes three times as long: the backwards of a step take twice as long.
-// Nothing is said of a step whose clocks are given up in its middle, as a busy machine may cause it.
+// After a sweep, the last backward of each step becomes three times as long: the backwards of a step take twice their
+// time. Nothing is said of a step whose clocks are given up in its middle, as a busy machine may cause it.
 TEST_F(SessionPromiseTest, AnOperationThatTakesLongerThanInItsProfileIsNamed) {
   session_.reset();
   open(options(true));

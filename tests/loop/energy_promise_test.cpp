@@ -233,8 +233,8 @@ TEST(EnergyPromise, WhatIsDearerIsFoundInTime) {
   }
 }
 
-// Ten iterations of 20 ms are too short for a counter that changes every 100 ms: comparisons take longer and longer, and
-// are made more seldom, until one tells.
+// Ten iterations of 20 ms are too short for a counter that changes every 100 ms: comparisons take longer and longer,
+// and are made more seldom, until one tells.
 TEST(EnergyPromise, ShortIterationsNeedMoreOfThem) {
   EnergyWorld world;
   world.step = 0.02;
