@@ -55,7 +55,11 @@ TEST_F(SessionPaceTest, ASlowGpuAndItsRecoveryAreTold) {
   hot_ = true;
   slowness_ = 4.0;
   ASSERT_TRUE(told([](const PaceReport& report) { return report.slowdown > 2.0; }));
-  const PaceReport slow = server_.paces.back();
+  PaceReport slow;
+  server_.look([&](const JobServer& heard) {
+    slow = heard.paces.back();
+    return true;
+  });
   EXPECT_GT(slow.since, 40);
   EXPECT_EQ(slow.cause, PaceCause::kThrottled);
   EXPECT_EQ(slow.detail, "thermal");
