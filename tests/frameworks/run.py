@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Runs real frameworks with Flyball, on simulated GPUs; `make frameworks` makes the environment and calls this.
+
+    run.py [PART]...        parts: see --list; all where none is named
+
+Prints a table of what plans promised and what the boards' counters measured, and whether losses and weights are the same,
+bit by bit, without Flyball. Fails where a part does not run or where Flyball changes what is computed. A part whose
+package is not installed is skipped, and said to be. On a busy machine processes get their turn late, and iterations by
+plan take longer than promised: the figures say something where the share of late sleeps beside them is small.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import secrets
+import statistics
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("FLYBALL_BUILD", SOURCE / "build"))
+os.environ.update(FLYBALL_BUILD=str(BUILD), FLYBALL_SOURCE=str(SOURCE), PYTHONDONTWRITEBYTECODE="1",
+                  DS_ACCELERATOR="cpu", HF_HUB_OFFLINE="1",
+                  CUDA_VISIBLE_DEVICES="")  # of the simulated driver, which PyTorch cannot compute with
+sys.path.insert(0, str(SOURCE / "tests" / "python"))
+from servers import Standstill, ask, started  # noqa: E402
+from simulated import PROGRAM, machine  # noqa: E402
+
+FOLDER = Path(__file__).resolve().parent
+RANKS, TIME_SCALE = 4, 2
+PIPELINES = {
+    "1F1B": ("torch.distributed.pipelining", "pipelining", "1F1B"),
+    "interleaved": ("torch.distributed.pipelining", "pipelining", "Interleaved1F1B"),
+    "gpipe": ("torch.distributed.pipelining", "pipelining", "GPipe"),
+    "deepspeed": ("DeepSpeed", "deepspeed", "1F1B"),
+    "megatron": ("Megatron Core", "megatron", "1F1B"),
+    "megatron-interleaved": ("Megatron Core", "megatron", "Interleaved1F1B"),
+}
+TESTS = {"callbacks": ["transformers", "pytorch_lightning"], "zeus": ["zeus", "torch"]}
+
+
+class PartFailed(Exception):
+    pass
+
+
+def train(part, environment, folder, *arguments):
+    """One training of all ranks. Returns what each reports."""
+    _, engine, schedule = PIPELINES[part]
+    out = folder / "report.json"
+    log = BUILD / "logs" / f"frameworks-{part}.log"
+    command = [sys.executable, FOLDER / "trainer.py", "--engine", engine, "--schedule", schedule, "--ranks", str(RANKS),
+               "--json", out, *arguments]
+    with log.open("a", encoding="utf-8") as file:
+        done = subprocess.run(command, env=environment, stdout=file, stderr=subprocess.STDOUT, timeout=1500)
+    if done.returncode != 0:
+        raise PartFailed(f"the training ended with {done.returncode}; see {log}")
+    return json.loads(out.read_text(encoding="utf-8"))
+
+
+def run_pipeline(part, folder):
+    """A row of the table: a training with Flyball, and the same without."""
+    (BUILD / "logs").mkdir(exist_ok=True)
+    (BUILD / "logs" / f"frameworks-{part}.log").unlink(missing_ok=True)
+    agent, server, token = folder / "agent.sock", folder / "server.sock", secrets.token_hex(20)
+    with ExitStack() as stack:
+        environment = stack.enter_context(machine("--gpus", str(RANKS), "--model", "a100", "--workload", "gpt3-1.3b",
+                                                  "--time-scale", str(TIME_SCALE)))
+        environment = {**environment, "FLYBALL_SERVER": str(server), "FLYBALL_JOB": part, "FLYBALL_TOKEN": token,
+                       "FLYBALL_AGENT": str(agent)}
+        stack.enter_context(started([PROGRAM, "agent", "--socket", agent, "--state-dir", folder / "agent"], agent,
+                                    environment, folder / "agent.log"))
+        stack.enter_context(started([PROGRAM, "serve", "--listen", "127.0.0.1:0", "--socket", server, "--in-memory"],
+                                    server, environment, folder / "server.log"))
+        with Standstill() as standstill:
+            reports = train(part, environment, folder)
+        frontier = ask(server, f"/v1/jobs/{part}/frontier", token)
+    # Without GPUs, real and simulated: in no time.
+    bare = train(part, dict(os.environ), folder, "--steps", str(len(reports[0]["losses"])))
+    same = all(a["losses"] == b["losses"] and a["weights"] == b["weights"] for a, b in zip(reports, bare))
+    return figures(part, reports[0], frontier, len(reports[0]["losses"]), same, standstill.share), same
+
+
+def figures(part, report, frontier, iterations, same, late):
+    def per_cent(by_plan, at_maximum):
+        return 100 * (by_plan / at_maximum - 1)
+
+    base, planned, promised = report["maximum clocks"], report["planned"], report["promised"]
+    usual = {name: statistics.mean(window[name] for window in base) for name in ("time_s", "energy_j")}
+    times = [per_cent(window["time_s"], usual["time_s"]) for window in planned]
+    savings = [-per_cent(window["energy_j"], usual["energy_j"]) for window in planned]
+    name, _, schedule = PIPELINES[part]
+    if promised["time_s"] > 0:
+        promise = [f"{per_cent(promised['time_s'], frontier['max_clock_time_s']):+.2f}",
+                   f"{-per_cent(promised['energy_j'], frontier['max_clock_energy_j']):.2f}"]
+    else:
+        promise = ["given up", "-"]
+    return [name, schedule, promise[0], f"{statistics.mean(times):+.2f} ± {statistics.stdev(times):.2f}", promise[1],
+            f"{statistics.mean(savings):.2f} ± {statistics.stdev(savings):.2f}",
+            f"{100 * statistics.stdev(w['time_s'] for w in base) / usual['time_s']:.2f}", str(iterations),
+            "identical" if same else "DIFFERENT", f"{100 * late:.1f}"]
+
+
+def run_tests(part):
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", FOLDER / f"{part}_test.py"],
+                          timeout=900)
+    if done.returncode != 0:
+        raise PartFailed(f"pytest ended with {done.returncode}")
+
+
+def print_table(rows):
+    head = ["framework", "schedule", "slower %", "measured", "saving %", "measured", "max: ± %", "iterations", "results",
+            "late %"]
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    for row in [head, ["-" * width for width in widths], *rows]:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+    print("slower, saving: what the plan promised against maximum clocks, and what three windows of iterations measured\n"
+          "(mean ± standard deviation); max: spread of the time at maximum clocks; late: of sleeps of 10 ms, the share\n"
+          "that ended over 5 ms late while it ran.")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help="what to run (default: everything)")
+    parser.add_argument("--list", action="store_true", help="name the parts")
+    options = parser.parse_args()
+    parts = [*PIPELINES, *TESTS]
+    if options.list:
+        print("\n".join(parts))
+        return 0
+    for part in options.parts:
+        if part not in parts:
+            parser.error(f"there is no part {part}; there are {', '.join(parts)}")
+    rows, notes, failed = [], [], False
+    for part in options.parts or parts:
+        needed = TESTS.get(part) or ["torch", *{"deepspeed": ["deepspeed"], "megatron": ["megatron"]}.get(
+            PIPELINES[part][1], [])]
+        missing = [name for name in needed if importlib.util.find_spec(name) is None]
+        if missing:
+            notes.append(f"{part}: skipped, {', '.join(missing)} could not be installed")
+            continue
+        print(f"--- {part}", flush=True)
+        try:
+            if part in TESTS:
+                run_tests(part)
+                notes.append(f"{part}: passed")
+                continue
+            with tempfile.TemporaryDirectory(prefix="frameworks-") as folder:
+                row, same = run_pipeline(part, Path(folder))
+            rows.append(row)
+            failed = failed or not same
+        except (PartFailed, subprocess.TimeoutExpired) as error:
+            notes.append(f"{part}: FAILED, {error}")
+            failed = True
+    if rows:
+        print_table(rows)
+    print("\n".join(notes))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
