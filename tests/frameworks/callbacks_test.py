@@ -1,5 +1,5 @@
-"""The callbacks for Hugging Face's Trainer and PyTorch Lightning in their own training loops, on the processor, with tiny
-models that are made here: nothing is downloaded. The joules are those of a simulated GPU that waits at a known power."""
+"""The callbacks for Hugging Face's Trainer and PyTorch Lightning in their own training loops, on the processor, with
+tiny models that are made here: nothing is downloaded. The joules are those of an idle simulated GPU."""
 
 import json
 import subprocess

@@ -1,5 +1,5 @@
-"""Megatron Core's pipeline schedules. Its tensors are on the GPU throughout; here "cuda" is the processor. The package has
-no training loop: `megatron.training` is the few lines below, which call what Megatron's own calls."""
+"""Megatron Core's pipeline schedules. Its tensors are on the GPU throughout; here "cuda" is the processor. The package
+has no training loop: `megatron.training` is the few lines below, which call what Megatron's own calls."""
 
 import sys
 import types

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains a small model in a real framework's pipeline, hooked by the code of docs/manual/hooking-*.md as it stands there:
-real forwards, backwards and gradients over gloo on the processor, clocks and joules on simulated GPUs.
+"""Trains a small model in a real framework's pipeline, hooked by the code of docs/manual/hooking-*.md as it stands
+there: real forwards, backwards and gradients over gloo on the processor, clocks and joules on simulated GPUs.
 
     trainer.py --engine pipelining --schedule 1F1B --json FILE     with Flyball: FLYBALL_SERVER, FLYBALL_AGENT, ...
     trainer.py --engine deepspeed --json FILE --steps N            N iterations without it, and without GPUs
@@ -159,7 +159,7 @@ class Trainer:
             self.session.profile_again()
             self.iterate_until(lambda: self.session.state.phase != "profiling")
             report["profile"] = self.session.profile_csv
-            self.iterate_until(lambda: self.session.state.promise == "kept")
+            self.iterate_until(lambda: self.session.state.promise != "unknown")
             report["planned"] = self.measure()
             state = self.session.state
             report["promised"] = {"time_s": state.planned_time_s, "energy_j": state.planned_energy_j}

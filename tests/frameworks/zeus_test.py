@@ -1,5 +1,5 @@
-"""Zeus's own PipelineFrequencyOptimizer with the real torch.distributed, one process per rank, on simulated GPUs: with the
-server's plan file it sets the plan's clocks, and without one it is refused with the reason."""
+"""Zeus's own PipelineFrequencyOptimizer with the real torch.distributed, one process per rank, on simulated GPUs: with
+the server's plan file it sets the plan's clocks, and without one it is refused with the reason."""
 
 import json
 import os

@@ -5,8 +5,8 @@
     trainer = lightning.Trainer(..., callbacks=[callback])
     trainer.fit(model)
 
-Logs flyball_energy_j (since training began), flyball_mean_w and flyball_j_per_step of every epoch, beside what the model
-logs. `epochs` holds a Measurement per epoch, `run` one of the whole training.
+Logs flyball_energy_j (since training began), flyball_mean_w and flyball_j_per_step of every epoch, beside what the
+model logs. `epochs` holds a Measurement per epoch, `run` one of the whole training.
 """
 
 from __future__ import annotations
