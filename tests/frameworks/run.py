@@ -106,7 +106,7 @@ def figures(part, reports, frontier, same, late):
 
 def run_tests(part):
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", FOLDER / f"{part}_test.py"],
-                          timeout=900)
+                          env={**os.environ, "PYTHONPATH": str(SOURCE / "tests" / "python")}, timeout=900)
     if done.returncode != 0:
         raise PartFailed(f"pytest ended with {done.returncode}")
 
