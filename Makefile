@@ -19,8 +19,8 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test way-in python demo bench peers paper-tables real-runs measured-tables promise-worlds discrete-bound lint \
-  format asan tsan fuzz openapi-fuzz abuse clean
+.PHONY: help setup build test way-in python demo bench peers paper-tables real-runs measured-tables promise-worlds \
+  discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -130,6 +130,10 @@ abuse: build ## an hour of hostile clients, kills, full disks and hung drivers w
 	$(STEP) "Build the trainer and the simulated GPUs" build/logs/trainer.log \
 	  cmake --build build -j $(JOBS) --target flyball_nvidia_ml pipeline_trainer wall_clock_stub
 	@tests/abuse/session.py --seconds $(ABUSE_SECONDS) --every 10 --judge-speed
+
+frameworks: build ## train with PyTorch's, DeepSpeed's and Megatron's own pipelines (6 GB from PyPI in build/frameworks-venv)
+	$(STEP) "Build the simulated GPUs" build/logs/sim.log cmake --build build -j $(JOBS) --target flyball_nvidia_ml
+	@scripts/frameworks $(PARTS)
 
 clean: ## remove everything that was built
 	rm -rf build build-python out

@@ -23,7 +23,8 @@ class SimulatedGpu:
         if result != 0:
             raise RuntimeError(self.library.flyball_sim_error_text(result).decode())
 
-    def _work(self, kind, seconds_at_max_clock):
+    def work(self, kind, seconds_at_max_clock):
+        """Returns when the GPU has done that much work, however long its clock makes it."""
         self._check(self.library.flyball_sim_work(ctypes.c_uint(self.index), kind.encode(),
                                                   ctypes.c_double(seconds_at_max_clock), None))
 
@@ -31,7 +32,7 @@ class SimulatedGpu:
     def computes(self, kind, seconds_at_max_clock):
         """The GPU is at work during the with-block, and for as long as its clock makes it: what the block itself computes
         on the processor takes less."""
-        work = self.worker.submit(self._work, kind, seconds_at_max_clock)
+        work = self.worker.submit(self.work, kind, seconds_at_max_clock)
         try:
             yield
         finally:

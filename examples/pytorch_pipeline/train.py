@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import tempfile
+from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
@@ -23,6 +24,7 @@ from simulated_gpu import SimulatedGpu  # noqa: E402
 # Of a microbatch at the highest clock, in the GPU's seconds: GPT-3 1.3B in four stages on A100 PCIe.
 FORWARD_S = [0.0444, 0.0444, 0.0518, 0.0474]
 BACKWARD_S = [0.1162, 0.1162, 0.1356, 0.1239]
+OPTIMIZER_S = 0.02
 
 
 def tokens(step, microbatches, batch=4, length=17, vocabulary=64):
@@ -79,7 +81,9 @@ class Trainer:
             self.session.step_begin()
         inputs, targets = tokens(len(self.losses), self.options.microbatches)
         loss = self.pipeline.step(inputs, targets)
-        self.optimizer.step()
+        with self.session.instruction("optimizer_step") if self.session else nullcontext():
+            self.optimizer.step()
+            self.gpu.work("forward", OPTIMIZER_S)
         self.optimizer.zero_grad()
         known = torch.tensor([loss, -float(phase)], dtype=torch.float64)
         dist.all_reduce(known, op=dist.ReduceOp.MAX)

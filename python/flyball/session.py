@@ -31,6 +31,9 @@ from typing import Any, NamedTuple
 from flyball import _native
 from flyball.meter import _wait_for_gpu_work
 
+# They have no clock of their own in a plan, so that nothing is asked for after them.
+_CONSTANT_TIME = ("p2p", "gradient_sync", "optimizer_step", "data_load")
+
 
 @dataclasses.dataclass(frozen=True)
 class SessionState:
@@ -259,6 +262,8 @@ class Session:
         }
         self._synchronize = synchronize or (lambda: None)
         self._hooked = False  # in a step of hook_step()
+        self._unfinished = ""  # what hook_begin() has begun
+        self._streams = True  # hooks may ask for clocks in PyTorch's stream
         self._native = None
         try:
             self._native = _native.Session(json.dumps(options, allow_nan=False, default=_plain), notice)
@@ -289,34 +294,91 @@ class Session:
             self.end(type)
 
     def hook_step(self, function: Callable) -> Callable:
-        """`function` as one iteration: for engines that are hooked rather than written anew."""
+        """`function` as one iteration: for engines that are hooked rather than written anew. Where PyTorch uses a GPU, the
+        hooks ask for clocks and measure in its current stream, since it runs ahead of the GPU; elsewhere at once."""
 
         @functools.wraps(function)
         def step(*args, **kwargs):
             with self.step():
                 self._hooked = True
                 try:
-                    self.set_next_speed()
+                    self._where_the_gpu_is("set_next_speed")
                     return function(*args, **kwargs)
                 finally:
                     self._hooked = False
+                    if self._native is not None and self._native.measures_step():
+                        self._synchronize()
 
         return step
 
+    def _where_the_gpu_is(self, call: str, *type: str) -> None:
+        """A call of this session: for when the GPU comes to it, or at once where no GPU runs behind."""
+        torch = sys.modules.get("torch")
+        cuda = getattr(torch, "cuda", None)
+        if self._streams and self._native is not None and cuda is not None and cuda.is_initialized():
+            try:
+                getattr(self, call + "_in")(*type)
+                return
+            except _native.DeviceError as error:
+                self._streams = False
+                words = f"clocks are asked for when PyTorch queues work, not when the GPU comes to it: {error}"
+                warnings.warn(words, RuntimeWarning, stacklevel=3)
+        getattr(self, call)(*type)
+
     def hook(self, type: str, function: Callable) -> Callable:
-        """`function` as one computation of this type, where it runs in a hook_step(); after it, the clock of whatever the
-        plan has next is asked for. Elsewhere, as in an evaluation, `function` alone."""
+        """`function` as one computation or constant-time operation of this type, where it runs in a hook_step(); after a
+        computation, the clock of whatever the plan has next is asked for. Elsewhere, as in an evaluation, `function`
+        alone."""
 
         @functools.wraps(function)
-        def computation(*args, **kwargs):
+        def operation(*args, **kwargs):
             if not self._hooked:
                 return function(*args, **kwargs)
-            with self.instruction(type):
+            self._where_the_gpu_is("begin", type)
+            try:
                 result = function(*args, **kwargs)
-            self.set_next_speed()
+            finally:
+                self._where_the_gpu_is("end", type)
+            if type not in _CONSTANT_TIME:
+                self._where_the_gpu_is("set_next_speed")
             return result
 
-        return computation
+        return operation
+
+    def hook_begin(self, type: str, function: Callable) -> Callable:
+        """hook() for the first of two functions that are one computation together, such as a forward and the loss of its
+        microbatch: the computation goes on until the function of hook_end() has run."""
+
+        @functools.wraps(function)
+        def first(*args, **kwargs):
+            if not self._hooked:
+                return function(*args, **kwargs)
+            self._where_the_gpu_is("begin", type)
+            try:
+                result = function(*args, **kwargs)
+            except BaseException:
+                self._where_the_gpu_is("end", type)  # the last function will not run
+                raise
+            self._unfinished = type
+            return result
+
+        return first
+
+    def hook_end(self, type: str, function: Callable) -> Callable:
+        """hook() for the last of two functions that are one computation together; `function` alone where the first has
+        not run before it."""
+
+        @functools.wraps(function)
+        def last(*args, **kwargs):
+            try:
+                return function(*args, **kwargs)
+            finally:
+                if self._unfinished == type:
+                    self._unfinished = ""
+                    self._where_the_gpu_is("end", type)
+                    self._where_the_gpu_is("set_next_speed")
+
+        return last
 
     def step_begin(self) -> None:
         if self._native is not None:

@@ -251,10 +251,20 @@ void ZeusDesk::register_job(const Request& request, const Reply& reply) {
     job.name = kFromPlanFile;
     job.planner = "max";
   } else {
+    if (metadata.find("reports=yes") == std::string::npos) {
+      const std::string had = plan_ ? fmt::format("one of {}", plan_->tails.size()) : "none";
+      info.refuse(
+          "job_metadata",
+          fmt::format("does not say that this client reports its iterations, and the server has no plan of {} "
+                      "stages to give at once ({})",
+                      stages, had),
+          "start the server with such a plan (flyball serve --zeus-plan), which Zeus's own client needs: it asks "
+          "for one schedule and reports nothing, so that nobody could plan for it. For a client that sends "
+          "results and asks again, write reports=yes microbatches=N, and schedule=NAME unless it is 1f1b");
+    }
     if (metadata.find("microbatches=") == std::string::npos) {
       info.refuse("job_metadata", "does not say what an iteration is",
-                  "write microbatches=N, and schedule=NAME unless it is 1f1b; or give the server a plan of this many "
-                  "stages (flyball serve --zeus-plan)");
+                  "write microbatches=N, and schedule=NAME unless it is 1f1b");
     }
     job = request_from_metadata(metadata);
     job.name = cut_between_characters(metadata, kLongestName);

@@ -6,10 +6,12 @@
 // ways.
 //  - Where the server was given a plan file of `flyball plan` with as many stages as the job, every rank gets its
 //    stage's schedule from that file at once, for as long as the server has the same file.
-//  - Otherwise the job's metadata must describe the iteration ("microbatches=8 schedule=1f1b"). The server sweeps the
-//    clocks from the highest down, one per round of schedule and result, until the energy has risen five times in a row
-//    on every rank. Then it plans, and answers with the plan from then on.
-// Zeus's own optimizer asks once and never reports a result, so that it needs the plan file.
+//  - Otherwise the client has to report its iterations and ask again, and the job's metadata must say so and describe
+//    the iteration ("reports=yes microbatches=8 schedule=1f1b"). The server sweeps the clocks from the highest down,
+//    one per round of schedule and result, until the energy has risen five times in a row on every rank. Then it
+//    plans, and answers with the plan from then on.
+// Zeus's own optimizer asks once and never reports a result. Without the plan file it would stay at the highest clock
+// for good, so that it is refused when it registers its job, with the reason.
 #pragma once
 
 #include <chrono>

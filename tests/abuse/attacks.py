@@ -154,10 +154,10 @@ class Attacker:
 
     def cut_metadata(self):
         # Whatever the first 256 bytes are cut to, one of these characters is cut apart.
-        self.zeus_job("microbatches=4 ".ljust(self.random.choice([253, 254, 255]), "a") + "é" * 3)
+        self.zeus_job("reports=yes microbatches=4 ".ljust(self.random.choice([253, 254, 255]), "a") + "é" * 3)
 
     def abandoned_polls(self):
-        job = self.zeus_job("microbatches=4 schedule=1f1b")
+        job = self.zeus_job("reports=yes microbatches=4 schedule=1f1b")
         for _ in range(self.random.randint(10, 200)):
             connection = self.connect()
             connection.sendall(request_bytes("GET", f"/schedule/{job}?rank=0"))

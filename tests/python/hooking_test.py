@@ -67,22 +67,29 @@ def forward_step(forward_step_func, data_iterator, model, num_microbatches, inpu
     return forward_step_func(data_iterator, model), 0
 def backward_step(input_tensor, output_tensor, output_tensor_grad, model_type, config):
     return -output_tensor
-def forward_backward(microbatches, forward_only=False):
+def forward_backward(microbatches, forward_only=False, config=None):
     gradients = []
     for i in range(microbatches):
         output, _ = forward_step(lambda data, model: next(data), iter([i]), None, microbatches, None, [], None)
         if not forward_only:
             gradients.append(backward_step(None, output, None, None, None))
+    if config is not None:
+        config.finalize_model_grads_func(None)
     return gradients
 """, schedules.__dict__)
 training = module("megatron.training.training")
 training.schedules = schedules
 exec("""
-def train_step(forward_step_func, microbatches, config=None):
-    return schedules.forward_backward(microbatches)
-def train(steps):
-    return [train_step(None, 2, config=None) for _ in range(steps)]
+def train_step(forward_step_func, microbatches, model, optimizer, scheduler, config, forward_backward_func=None):
+    gradients = schedules.forward_backward(microbatches, config=config)
+    return gradients, optimizer.step()
+def train(steps, microbatches=2):
+    config = SimpleNamespace(finalize_model_grads_func=lambda model: None)
+    optimizer = SimpleNamespace(step=lambda: "stepped")
+    return [train_step(None, microbatches, None, optimizer, None, config, forward_backward_func=None)
+            for _ in range(steps)]
 """, training.__dict__)
+training.SimpleNamespace = SimpleNamespace
 sys.modules["megatron.training"].get_args = lambda: SimpleNamespace(rank=6, local_rank=0)
 '''
 
@@ -94,7 +101,10 @@ class BackwardPass(ForwardPass):
     pass
 class OptimizerStep:
     kwargs = {}
-module("deepspeed.runtime.pipe.schedule", ForwardPass=ForwardPass, BackwardPass=BackwardPass)
+class ReduceGrads(OptimizerStep):
+    pass
+module("deepspeed.runtime.pipe.schedule", ForwardPass=ForwardPass, BackwardPass=BackwardPass,
+       ReduceGrads=ReduceGrads, OptimizerStep=OptimizerStep)
 class PipelineEngine:
     num_stages, micro_batches, stage_id, global_rank, local_rank = 4, 2, 2, 6, 0
     grid = SimpleNamespace(get_data_parallel_world_size=lambda: 2, get_data_parallel_rank=lambda: 1,
@@ -106,41 +116,76 @@ class PipelineEngine:
         self.done.append(("backward", buffer_id))
     def _exec_optimizer_step(self):
         self.done.append("optimizer")
+    def _exec_reduce_grads(self):
+        self.done.append("gradients")
     _INSTRUCTION_MAP = {ForwardPass: _exec_forward_pass, BackwardPass: _exec_backward_pass,
-                        OptimizerStep: _exec_optimizer_step}
+                        ReduceGrads: _exec_reduce_grads, OptimizerStep: _exec_optimizer_step}
     def _exec_schedule(self, commands):
         for command in commands:
             MethodType(self._INSTRUCTION_MAP[type(command)], self)(**command.kwargs)
     def train_batch(self, data_iter=None):
-        self._exec_schedule([ForwardPass(), BackwardPass(), ForwardPass(), BackwardPass(), OptimizerStep()])
+        self._exec_schedule([ForwardPass(), BackwardPass(), ForwardPass(), BackwardPass(), ReduceGrads(),
+                             OptimizerStep()])
         return 1.5
     def eval_batch(self, data_iter):
         self._exec_schedule([ForwardPass()])
 '''
 
 PIPELINING = '''
+from types import SimpleNamespace
 module("torch.distributed", get_rank=lambda: 6, get_world_size=lambda: 8)
 class PipelineStage:
-    num_stages, stage_index = 4, 2
+    num_stages, stage_index, is_last = 4, 2, LAST
     def forward_one_chunk(self, fwd_chunk_id, args, kwargs=None, save_forward_output=True):
         return fwd_chunk_id
     def backward_one_chunk(self, bwd_chunk_id, loss=None, full_backward=True, last_backward=False):
         return -bwd_chunk_id
+    def perform_reduce_grad(self, grad_scale_factor):
+        self.scaled_by = grad_scale_factor
 class Schedule1F1B:
-    def __init__(self, stage):
-        self._stage = stage
+    def __init__(self, stage, loss_fn):
+        self._stage, self._loss_fn = stage, loss_fn
     def step(self, *args, target=None, losses=None):
         results = []
         for i in range(2):
             results.append(self._stage.forward_one_chunk(i, args, None))
+            if self._stage.is_last:
+                losses.append(self._loss_fn(results[-1], target))
             results.append(self._stage.backward_one_chunk(i, loss=None, last_backward=i == 1))
+        self._stage.perform_reduce_grad(2)
         return results
+class Optimizer:
+    def __init__(self):
+        self.before, self.after = [], []
+        self.register_step_pre_hook, self.register_step_post_hook = self.before.append, self.after.append
+    def step(self):
+        for hook in self.before + self.after:
+            hook(self, (), {})
+'''
+
+PIPELINING_RUN = '''
+def loss_fn(output, target):
+    calls.append("loss")
+    return output - target
+stage, optimizer = PipelineStage(), Optimizer()
+schedule = Schedule1F1B(stage, loss_fn)
+with hook_flyball([stage], schedule, optimizer, microbatches=2) as session:
+    @session.hook_step
+    def train_step():
+        losses = []
+        assert schedule.step(target=5, losses=losses) == [0, 0, 1, -1]
+        optimizer.step()
+        return losses
+    losses = train_step()
+    assert not stage.is_last or schedule._loss_fn(2, 1) == 1  # outside of a step
+assert stage.scaled_by == 2 and stage.forward_one_chunk(5, ()) == 5
+steps = 1
 '''
 
 ENGINES = {
     "megatron": ("CHUNKS = None\n" + MEGATRON, """
         result = training.train(2)
-        assert result == [[0, -1], [0, -1]], result
+        assert result == [([0, -1], "stepped"), ([0, -1], "stepped")], result
         assert schedules.forward_backward(1, forward_only=True) == []
         steps = 2
         """),
@@ -150,18 +195,11 @@ ENGINES = {
             assert engine.train_batch(data_iter=None) == 1.5
             engine.eval_batch(None)
         passes = [("forward", 1), ("backward", 1)]
-        assert engine.done == 2 * passes + ["optimizer", ("forward", 1)], engine.done
+        assert engine.done == 2 * passes + ["gradients", "optimizer", ("forward", 1)], engine.done
         assert PipelineEngine._INSTRUCTION_MAP[ForwardPass] is PipelineEngine._exec_forward_pass
         steps = 1
         """),
-    "pipelining": (PIPELINING, """
-        stage = PipelineStage()
-        schedule = Schedule1F1B(stage)
-        with hook_flyball([stage], schedule, microbatches=2):
-            assert schedule.step() == [0, 0, 1, -1]
-        assert stage.forward_one_chunk(5, ()) == 5
-        steps = 1
-        """),
+    "pipelining": ("LAST = False\n" + PIPELINING, PIPELINING_RUN),
 }
 
 
@@ -188,18 +226,25 @@ def recorded(engine, stand_in, run, environment):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_code_to_paste_hooks_every_computation(engine, one_gpu):
     calls, options, steps = recorded(engine, *ENGINES[engine], one_gpu)
-    one_step = ["step", "next", *2 * ["forward", "next", "backward", "next"], "end"]
+    one_step = ["step", "next", *2 * ["forward", "next", "backward", "next"], "gradient_sync", "optimizer_step", "end"]
     assert calls == steps * one_step
     shape = {"stages": 4, "microbatches": 2, "data_parallel": 2, "rank": 6, "pp_rank": 2, "dp_rank": 1, "gpu": 0}
     assert {name: options[name] for name in shape} == shape
     assert options["token"] == "t" * 40 and not options["required"]
 
 
+# The client's clock for the backward is asked for when the loss is done.
+def test_pytorchs_loss_is_part_of_the_last_forward(one_gpu):
+    calls, *_ = recorded("pipelining", "LAST = True\n" + PIPELINING, PIPELINING_RUN, one_gpu)
+    computations = 2 * ["forward", "loss", "next", "backward", "next"]
+    assert calls == ["step", "next", *computations, "gradient_sync", "optimizer_step", "end", "loss"]
+
+
 # Four stages of two chunks and four microbatches: all of one chunk, then all of the other, backwards the other way round.
 def test_megatrons_chunks_are_told_apart_by_their_order(one_gpu):
     calls, options, _ = recorded("megatron", "CHUNKS = 2\n" + MEGATRON, """
         for _ in range(2):
-            training.train_step(None, 8)
+            training.train(1, 8)
             schedules.forward_backward(8, forward_only=True)
         steps = 2
         """, one_gpu)
@@ -211,7 +256,7 @@ def test_megatrons_chunks_are_told_apart_by_their_order(one_gpu):
 # Two ranks of a pipeline with two chunks each, in one process, one after the other.
 INTERLEAVED = '''
 import ctypes, json, os, time
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 import sys
 dist = ModuleType("torch.distributed")
 torch = ModuleType("torch")
@@ -235,6 +280,7 @@ class PipelineStage:
     num_stages = RANKS * CHUNKS
     def __init__(self, rank, chunk):
         self.stage_index, self.gpu, self.chunk, self.ran = chunk * RANKS + rank, rank, chunk, []
+        self.is_last = False
     def work(self, kind, seconds):
         sim.flyball_sim_work(self.gpu, kind.encode(), ctypes.c_double(seconds), None)
     # The second chunk takes longer.
@@ -270,7 +316,10 @@ for rank in range(RANKS):
     os.environ["LOCAL_RANK"] = str(rank)
     stages = [PipelineStage(rank, chunk) for chunk in range(CHUNKS)]
     schedule = ScheduleInterleaved1F1B(stages)
-    ranks.append((hook_flyball(stages, schedule, microbatches=MICROBATCHES), schedule))
+    optimizer = SimpleNamespace(register_step_pre_hook=bool, register_step_post_hook=bool)
+    session = hook_flyball(stages, schedule, optimizer, microbatches=MICROBATCHES)
+    schedule.step = session.hook_step(schedule.step)
+    ranks.append((session, schedule))
 ran = []
 deadline = time.monotonic() + 90
 while any(session.state.phase != "running a schedule" for session, _ in ranks) and time.monotonic() < deadline:

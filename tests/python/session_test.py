@@ -91,6 +91,60 @@ def test_an_engine_that_runs_ahead_is_profiled_in_its_stream(one_gpu):
     assert 0.1999 < times["backward", "1410"] < 0.25
 
 
+def test_hooks_follow_a_gpu_that_pytorch_runs_ahead_of(one_gpu):
+    """The same by hooks, with PyTorch's current stream: a forward and a loss of 0.05 s each, a backward of 0.2 s, and an
+    optimizer's step of 0.03 s."""
+    csv, waits, steps = run(f"""
+        import ctypes, flyball, json, sys, types
+        cuda = ctypes.CDLL({os.path.join(os.path.dirname(PROGRAM), "sim/cuda/libcuda.so.1")!r})
+        context, stream = ctypes.c_void_p(), ctypes.c_void_p()
+        assert cuda.cuInit(0) == 0
+        assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+        assert cuda.cuCtxSetCurrent(context) == 0
+        assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0
+        waits = []
+
+        def synchronize(*_):
+            waits.append(1)
+            cuda.cuStreamSynchronize(stream)
+
+        torch = types.ModuleType("torch")
+        torch.cuda = types.SimpleNamespace(
+            is_initialized=lambda: True, is_available=lambda: True, synchronize=synchronize,
+            current_stream=lambda: types.SimpleNamespace(cuda_stream=stream.value))
+        sys.modules["torch"] = torch
+
+        def queues(kind, seconds):
+            return lambda: cuda.flyball_sim_queue_work(stream, kind, ctypes.c_double(seconds))
+
+        with flyball.Session(clocks="device", time_scale=10, sampling_s=0.001, settle_s=0, clock_poll_s=0.0001,
+                             clock_stride=20, steps_per_clock=2, microbatches=2) as session:
+            forward = session.hook_begin("forward", queues(b"forward", 0.05))
+            loss = session.hook_end("forward", queues(b"forward", 0.05))
+            backward = session.hook("backward", queues(b"backward", 0.2))
+            optimizer = session.hook("optimizer_step", queues(b"forward", 0.03))
+
+            @session.hook_step
+            def step():
+                for _ in range(2):
+                    forward(), loss(), backward()
+                optimizer()
+
+            steps = 0
+            while session.state.phase == "profiling":
+                step()
+                cuda.cuStreamSynchronize(stream)  # steps that nobody measures do not wait
+                steps += 1
+            csv = session.profile_csv
+        print(json.dumps([csv, len(waits), steps]))
+        """, one_gpu)
+    times = {tuple(line.split(",")[1:3]): float(line.split(",")[3]) for line in csv.splitlines()[1:]}
+    assert 0.0999 < times["forward", "1410"] < 0.15
+    assert 0.1999 < times["backward", "1410"] < 0.25
+    assert 0.0299 < times["optimizer_step", "1410"] < 0.06
+    assert waits <= steps + 1  # the session waits for the GPU at the end of a step only; the last step may not be measured
+
+
 def test_arguments_that_do_not_fit_are_value_errors(one_gpu):
     words = run("""
         import flyball, json

@@ -94,7 +94,8 @@ def test_profiles_and_plans_through_zeus_models(zeus_modules):
     stages, microbatches = 4, 8
     with Server() as server:
         info = common.JobInfo(
-            pp_degree=stages, dp_degree=1, tp_degree=1, world_size=stages, job_metadata=f"microbatches={microbatches}"
+            pp_degree=stages, dp_degree=1, tp_degree=1, world_size=stages,
+            job_metadata=f"reports=yes microbatches={microbatches}",
         )
         answer = httpx.post(server.url + common.REGISTER_JOB_URL, json=info.dict())
         assert answer.status_code == 200, answer.text
@@ -208,6 +209,9 @@ def test_refuses_as_zeus_does(zeus_modules):
     with Server() as server:
         info = common.JobInfo(pp_degree=2, dp_degree=1, tp_degree=1, world_size=2)
         answer = httpx.post(server.url + common.REGISTER_JOB_URL, json=info.dict())
+        assert answer.status_code == 422
+        assert "--zeus-plan" in answer.json()["detail"]
+        answer = httpx.post(server.url + common.REGISTER_JOB_URL, json={**info.dict(), "job_metadata": "reports=yes"})
         assert answer.status_code == 422
         assert "microbatches=N" in answer.json()["detail"]
         answer = httpx.get(server.url + "/schedule/nobody", params={"rank": 0})

@@ -159,8 +159,8 @@ TEST(Access, TheNamesOfZeusJobsAreForTheAdministrator) {
   ServerThread server(options);
   Client stranger(server.port());
   stranger.post("/v1/jobs", to_json(small_job()), 201);
-  const std::string body =
-      R"({"job_id":"","pp_degree":2,"dp_degree":1,"tp_degree":1,"world_size":2,"job_metadata":"microbatches=4"})";
+  const std::string body = R"({"job_id":"","pp_degree":2,"dp_degree":1,"tp_degree":1,"world_size":2,)"
+                           R"("job_metadata":"reports=yes microbatches=4"})";
   EXPECT_EQ(stranger.ask("POST", "/register_job", body).status, 200u);
   const nlohmann::json listed = stranger.get("/v1/jobs")["jobs"];
   ASSERT_EQ(listed.size(), 1u);
@@ -175,8 +175,8 @@ TEST(Access, ZeusClientsShowTheTokenInTheirUrl) {
   PlanningServerOptions options = local_options();
   options.registration_token = kRegistration;
   ServerThread server(options);
-  const std::string body =
-      R"({"job_id":"","pp_degree":2,"dp_degree":1,"tp_degree":1,"world_size":2,"job_metadata":"microbatches=4"})";
+  const std::string body = R"({"job_id":"","pp_degree":2,"dp_degree":1,"tp_degree":1,"world_size":2,)"
+                           R"("job_metadata":"reports=yes microbatches=4"})";
   EXPECT_EQ(Client(server.port()).ask("POST", "/register_job", body).status, 401u);
   const auto register_with = [&](const std::string& credentials) {
     const RawSocket socket(server.port());

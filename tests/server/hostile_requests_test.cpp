@@ -55,7 +55,7 @@ TEST(HostileRequests, ANameIsCutBetweenCharacters) {
   options.administrator_token = kToken;  // lists Zeus's jobs, too
   ServerThread server(options);
   Client client(server.port(), kToken);
-  const std::string words = "microbatches=4 ";
+  const std::string words = "reports=yes microbatches=4 ";
   for (const std::string character : {"ü", "層", "🔥"}) {
     for (std::size_t before = 252; before <= 256; ++before) {
       std::string metadata = words + std::string(before - words.size(), 'x');
@@ -77,7 +77,7 @@ TEST(HostileRequests, ANameIsCutBetweenCharacters) {
 TEST(HostileRequests, BytesThatAreNoUtf8AreRefusedAtTheDoor) {
   ServerThread server;
   Client client(server.port());
-  std::string body = zeus_job("microbatches=4 \x01").dump();
+  std::string body = zeus_job("reports=yes microbatches=4 \x01").dump();
   body.replace(body.find("\\u0001"), 6, "\xE2\x82");
   EXPECT_EQ(client.ask("POST", "/register_job", body).status, 422u);
   EXPECT_EQ(client.ask("GET", "/schedule/%E2%82?rank=0").status, 400u);
@@ -90,7 +90,7 @@ TEST(HostileRequests, DeepJsonIsRefusedByEveryRoute) {
   ServerThread server;
   Client client(server.port(), kToken);
   client.post("/v1/jobs", to_json(small_job()), 201);
-  const std::string zeus = client.post("/register_job", zeus_job("microbatches=4"));
+  const std::string zeus = client.post("/register_job", zeus_job("reports=yes microbatches=4"));
   for (const std::string& deep : {std::string(100'000, '['), std::string(100'000, '[') + std::string(100'000, ']')}) {
     for (const std::string& body : {deep, "{\"id\":" + deep + "}"}) {
       for (const std::string path :
@@ -115,7 +115,7 @@ TEST(HostileRequests, PollsOfClientsThatHaveGoneAreFreed) {
   Client client(server.port(), kToken);
   const JobRequest job = small_job();
   client.post("/v1/jobs", to_json(job), 201);
-  const std::string zeus = client.post("/register_job", zeus_job("microbatches=4"));
+  const std::string zeus = client.post("/register_job", zeus_job("reports=yes microbatches=4"));
   for (int rank = 0; rank < 2; ++rank) client.post("/v1/jobs/job/ranks", to_json(rank_of(job, rank)), 201);
   client.post("/register_rank/" + zeus,
               {{"rank", 0}, {"dp_rank", 0}, {"pp_rank", 0}, {"tp_rank", 0}, {"available_frequencies", {1410, 1200}}});
@@ -150,7 +150,7 @@ TEST(HostileRequests, OneAddressCannotTakeAllConnections) {
   options.http.connections_per_party = 5;
   ServerThread server(options);
   Client registrar(server.port());
-  const std::string zeus = registrar.post("/register_job", zeus_job("microbatches=4"));
+  const std::string zeus = registrar.post("/register_job", zeus_job("reports=yes microbatches=4"));
   registrar.post("/register_rank/" + zeus,
                  {{"rank", 0}, {"dp_rank", 0}, {"pp_rank", 0}, {"tp_rank", 0}, {"available_frequencies", {1410}}});
   std::vector<std::unique_ptr<RawSocket>> clients;

@@ -105,7 +105,7 @@ std::string two_of(int clock) {
 // One stage leaves no slack: at 1410 MHz while it sets the pace itself. Beside a straggler of twice the time it may
 // take 1.2 times as long, and 1200 MHz save 400 - 300 J less 75 W in 0.2 s of each computation.
 TEST_F(ZeusTexts, AreMadeOnceForEachPlan) {
-  const std::string id = register_job("microbatches=2");
+  const std::string id = register_job("reports=yes microbatches=2");
   const auto sweep = text_of(id);
   EXPECT_EQ(*sweep, two_of(1410));
   report(id, 1.0, 400.0);

@@ -89,6 +89,26 @@ class ZeusPlan : public ::testing::Test {
   const std::string two_ = plan_file(folder_ / "two.json", 2, false);
 };
 
+// What PipelineFrequencyOptimizer of zeus 0.16.0 sends first, recorded; with any other answer than 200 it raises
+// RuntimeError with the answer's text. Users write into job_metadata what they like.
+TEST_F(ZeusPlan, ZeusOwnClientIsRefusedWithoutAPlanOfItsStages) {
+  for (const char* metadata : {"null", R"("run 7")", R"("microbatches=4 schedule=1f1b")"}) {
+    const std::string recorded =
+        std::string(R"({"job_id":"","pp_degree":4,"dp_degree":1,"tp_degree":1,"world_size":4,)") +
+        R"("job_metadata":)" + metadata + "}";
+    for (const auto& [plan, had] : {std::pair(std::string(), "(none)"), std::pair(two_, "(one of 2)")}) {
+      ServerThread server(with_plan("", plan));
+      Client client(server.port());
+      const Response answer = client.ask("POST", "/register_job", recorded);
+      EXPECT_EQ(answer.status, 422u) << answer.body;
+      EXPECT_THAT(answer.body, AllOf(HasSubstr("no plan of 4 stages"), HasSubstr(had), HasSubstr("--zeus-plan"),
+                                     HasSubstr("asks for one schedule and reports nothing")));
+    }
+    ServerThread server(with_plan("", four_));
+    EXPECT_EQ(Client(server.port()).ask("POST", "/register_job", recorded).status, 200u);
+  }
+}
+
 TEST_F(ZeusPlan, AServerWithAnotherPlanGivesTheJobNone) {
   const std::string id = register_with(four_);
   const std::vector<Response> first = ask_all(four_, id);
