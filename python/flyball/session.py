@@ -45,6 +45,7 @@ class SessionState:
     order: int = 0  # in which the step runs, as numbered by order_held(); 0: that of `schedule`
     promise: str = "unknown"  # whether iterations take what the schedule promises: "kept", or "slower": given up
     at_maximum_s: float = 0.0  # what an iteration takes at maximum clocks, as measured; 0: unknown
+    power_limit_w: float = 0.0  # that the session holds on the board, for its plan; 0: what held before
     compared_iterations: int = 0  # by plan, whose energy is known, since the session began
     compared_energy_j: float = 0.0  # what they took of this rank's GPU, by its own counter
     compared_energy_at_maximum_j: float = 0.0  # what as many at maximum clocks take
@@ -155,6 +156,10 @@ class Session:
       clocks            Where clocks are set: "device", "none" or the agent's address ("/run/flyball/agent.sock",
                         "HOST:PORT"). Empty: through the agent if one listens at its usual place, otherwise on the
                         device itself.
+      plan              A plan file to run, without a server: `plan.json` of `flyball plan`. The same on every rank. A
+                        session with a plan profiles only when it is told to do so again.
+      plan_time_ratio   What an iteration by the plan may take, as a multiple of one at maximum clocks; if it takes
+                        longer, the plan is given up. 0: as the plan file promises, or 1 if it promises nothing.
       profile           Whether to profile the rank while it trains, by a sweep over its clocks.
       steps_per_clock   Number of steps that the sweep measures at each clock.
       rises_to_stop     Number of clocks in a row at which the energy of a step's computations must rise to end the
@@ -209,6 +214,8 @@ class Session:
         tp_rank: int = 0,
         gpu: int = 0,
         clocks: str = "",
+        plan: str = "",
+        plan_time_ratio: float = 0.0,
         profile: bool = True,
         steps_per_clock: int = 5,
         rises_to_stop: int = 5,

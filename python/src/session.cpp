@@ -16,6 +16,7 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "api/session_plan.h"
 #include "base/error.h"
 #include "base/json_text.h"
 #include "client/clock_sinks.h"
@@ -40,6 +41,7 @@ class OwnSession {
     }
     const nb::gil_scoped_release others_may_run;
     SessionGpu gpu = open_session_gpu(options.gpu);
+    take_plan_file(options, gpu);
     session_ = std::make_unique<Session>(std::move(options), std::move(gpu));
   }
   OwnSession(const OwnSession&) = delete;
@@ -103,6 +105,7 @@ nb::dict state_of(const OwnSession& session) {
   state["order"] = from.order;
   state["promise"] = std::string(name_of(from.promise));
   state["at_maximum_s"] = from.at_maximum.value();
+  state["power_limit_w"] = from.clocks.limit.value();
   state["compared_iterations"] = from.savings.iterations;
   state["compared_energy_j"] = from.savings.energy.value();
   state["compared_energy_at_maximum_j"] = from.savings.energy_at_maximum.value();

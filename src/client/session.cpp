@@ -57,7 +57,11 @@ Session::Session(SessionOptions options, SessionGpu gpu)
                        registration.empty() ? default_registration_token() : registration);
     listening_.emplace(options_.server, options_.job.token, kSchedulePoll, options_.ca_file);
   }
-  if (options_.profile && controller_ && !clocks_.empty()) profile_again();
+  if (options_.given) {
+    take(options_.given->schedule, options_.given->power_limit);
+  } else if (options_.profile && controller_ && !clocks_.empty()) {
+    profile_again();
+  }
   reporter_ = std::thread([this] { report(); });
   if (has_server()) listener_ = std::thread([this] { listen(); });
 }
@@ -133,6 +137,7 @@ void Session::step_begin() {
   // Nobody asked for the clock that the sweep set last; a schedule sets its own.
   const bool not_asked_for = swept || (had_clocks && !sets_clocks_);
   if (controller_ && not_asked_for && !sweeps()) controller_->release();
+  set_power_limit();
   step_.begin = monotonic_now();
 }
 
@@ -389,7 +394,7 @@ SessionState Session::state() const {
   } else if (state.schedule_version > 0) {
     state.phase = SessionPhase::kRunning;
   } else {
-    state.phase = has_server() ? SessionPhase::kWaiting : SessionPhase::kIdle;
+    state.phase = has_plan_to_wait_for() ? SessionPhase::kWaiting : SessionPhase::kIdle;
   }
   if (controller_) state.clocks = controller_->state();
   return state;

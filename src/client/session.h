@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/names.h"
@@ -31,6 +32,7 @@
 #include "client/promise_guard.h"
 #include "client/savings.h"
 #include "client/session_options.h"
+#include "driver/gpu.h"
 #include "measure/sampler.h"
 #include "wire/job_messages.h"
 
@@ -44,9 +46,10 @@ inline constexpr Seconds kLongestSettling{3.0};  // how long the session waits f
 
 // What a session needs of a GPU. open_session_gpu() makes it for a real or a simulated GPU.
 struct SessionGpu {
-  std::vector<Megahertz> clocks;    // the clocks that can be set, highest first
-  std::unique_ptr<ClockSink> sink;  // sets them; null: they are not set
-  Meter meter;                      // with an energy counter
+  std::vector<Megahertz> clocks;                // the clocks that can be set, highest first
+  std::optional<PowerLimitRange> power_limits;  // that can be set; none: unknown
+  std::unique_ptr<ClockSink> sink;              // sets them; null: they are not set
+  Meter meter;                                  // with an energy counter
 };
 
 enum class SessionPhase {
@@ -162,6 +165,7 @@ class Session {
   struct Schedule;
 
   [[nodiscard]] bool has_server() const { return !options_.server.empty(); }
+  [[nodiscard]] bool has_plan_to_wait_for() const { return has_server() || options_.given; }
   [[nodiscard]] CounterNews counter_news(Nanoseconds after);
   [[nodiscard]] bool counted_whole(Nanoseconds begin, Nanoseconds end) const;
   void adopt_schedule();
@@ -178,7 +182,9 @@ class Session {
   [[nodiscard]] std::optional<OrderReport> other_order();
   void guard_step();
   [[nodiscard]] bool given_up_late();
+  void set_power_limit();
   [[nodiscard]] std::optional<PromiseReport> promise_report(Nanoseconds begin, Nanoseconds end);
+  [[nodiscard]] PromiseReport taken_promise(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] RankSavings count_savings(const Stretches::Taken& run);
   void notice(const std::string& words);
 
@@ -192,7 +198,7 @@ class Session {
   bool talk();
   // The listener's: waits for schedules.
   void listen();
-  void take(RankSchedule plan);
+  void take(RankSchedule plan, std::optional<Watts> power_limit = std::nullopt);
 
   void server_failed(const std::string& words);
   void server_answered();
@@ -263,9 +269,9 @@ class Session {
     PromiseReport report;
     Stretches::Taken run;  // since the news before
   };
-  std::deque<PromiseNews> promises_;  // to be reported
-  std::int64_t told_of_promise_ = 0;  // the version of the schedule of which the user was told that it was given up
-  Savings savings_;                   // the reporter's
+  std::deque<PromiseNews> promises_;                         // to be reported
+  std::pair<std::int64_t, PromiseVerdict> told_of_promise_;  // the schedule's version, and what the user was told
+  Savings savings_;                                          // the reporter's
   std::deque<StepReport> steps_;  // reports that the server asks for; the oldest are dropped where it cannot keep up
   std::optional<OrderReport> other_order_;  // to be reported
   std::int64_t told_of_order_ = 0;          // the version of the schedule of which the user was told so
