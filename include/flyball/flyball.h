@@ -171,8 +171,9 @@ typedef struct flyball_session_options {
   /* Time over which power is averaged for max_ramp_w_per_s. Default: 1.0. */
   double ramp_window_s;
 
-  /* A plan file to run, without a server: `plan.json` of `flyball plan`. The same on every rank. A session with a
-   * plan profiles only when it is told to do so again. */
+  /* A plan file to run, without a server: `plan.json` of `flyball plan`, or a list of clocks as Zeus, Perseus and
+   * Kareus have them (freqs_pipeline_N.py). The same on every rank. A session with a plan profiles only when it is
+   * told to do so again. */
   const char* plan;
   /* What an iteration by the plan may take, as a multiple of one at maximum clocks; if it takes longer, the plan is
    * given up. 0: as the plan file promises, or 1 if it promises nothing. Default: 0.0. */

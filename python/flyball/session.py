@@ -156,8 +156,9 @@ class Session:
       clocks            Where clocks are set: "device", "none" or the agent's address ("/run/flyball/agent.sock",
                         "HOST:PORT"). Empty: through the agent if one listens at its usual place, otherwise on the
                         device itself.
-      plan              A plan file to run, without a server: `plan.json` of `flyball plan`. The same on every rank. A
-                        session with a plan profiles only when it is told to do so again.
+      plan              A plan file to run, without a server: `plan.json` of `flyball plan`, or a list of clocks as
+                        Zeus, Perseus and Kareus have them (freqs_pipeline_N.py). The same on every rank. A session with
+                        a plan profiles only when it is told to do so again.
       plan_time_ratio   What an iteration by the plan may take, as a multiple of one at maximum clocks; if it takes
                         longer, the plan is given up. 0: as the plan file promises, or 1 if it promises nothing.
       profile           Whether to profile the rank while it trains, by a sweep over its clocks.

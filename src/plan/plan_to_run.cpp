@@ -6,14 +6,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/fingerprint.h"
 #include "base/text.h"
 #include "pipeline/instruction.h"
+#include "plan/executed_step.h"
 #include "plan/plan_file.h"
 #include "plan/stage_clock.h"
+#include "plan/zeus_frequencies.h"
 
 namespace flyball {
 namespace {
@@ -108,10 +111,10 @@ void check_counts(const PlanToRun& plan, int stage, const InstructionStream& str
 
 // The place at which the orders part; none where they are the same.
 std::optional<std::size_t> other_order_at(const std::vector<PlannedComputation>& planned,
-                                          const InstructionStream& stream) {
+                                          const InstructionStream& stream, bool knows_chunks) {
   for (std::size_t k = 0; k < planned.size() && k < stream.size(); ++k) {
-    const bool same = planned[k].instruction == instruction_name(stream[k].kind) && planned[k].chunk == stream[k].chunk;
-    if (!same) return k;
+    const bool same_chunk = !knows_chunks || planned[k].chunk == stream[k].chunk;
+    if (planned[k].instruction != instruction_name(stream[k].kind) || !same_chunk) return k;
   }
   if (planned.size() != stream.size()) return std::min(planned.size(), stream.size());
   return std::nullopt;
@@ -140,9 +143,45 @@ std::string neighbours(std::span<const Megahertz> clocks, double mhz) {
   return fmt::format("its {} clock is {:.0f} MHz", above ? "lowest" : "highest", above ? *above : below.value_or(0.0));
 }
 
+// A list of clocks begins with a bracket, a plan file with a brace.
+bool is_list(std::string_view text) {
+  while (!text.empty() && (text.front() == '#' || text.find_first_of(" \t\r\n") == 0)) {
+    const std::size_t skipped = text.front() == '#' ? text.find('\n') : 1;
+    text.remove_prefix(std::min(skipped, text.size()));
+  }
+  return !text.empty() && text.front() == '[';
+}
+
+PlanToRun plan_of_list(const std::string& source, std::string_view text) {
+  PlanToRun plan;
+  plan.source = source;
+  plan.knows_operations = false;
+  for (std::vector<AnnouncedClock>& stage : read_zeus_frequencies(source, text)) {
+    PlanToRun::Stage& made = plan.stages.emplace_back();
+    for (AnnouncedClock& one : stage) {
+      if (is_constant_operation(one.instruction)) continue;  // sessions set no clock for these
+      made.computations.push_back({std::move(one.instruction), 0, 0, one.clock_mhz});
+    }
+  }
+  return plan;
+}
+
+// The fastest option of this clock (0: whatever the clock) and limit; none where there is none.
+std::optional<std::uint16_t> option_for(const OperationType& type, int clock_mhz, const std::optional<Watts>& limit,
+                                        const std::string& source) {
+  std::optional<std::uint16_t> best;
+  for (std::size_t k = 0; k < type.options.size(); ++k) {
+    const bool same_clock = clock_mhz == 0 || std::lround(type.options[k].frequency.value()) == clock_mhz;
+    if (!same_clock || power_limit_of(type.labels.of(k), source) != limit) continue;
+    if (!best || type.options[k].time < type.options[*best].time) best = static_cast<std::uint16_t>(k);
+  }
+  return best;
+}
+
 }  // namespace
 
 PlanToRun read_plan_to_run(const std::string& source, std::string_view text) {
+  if (is_list(text)) return plan_of_list(source, text);
   const PlanFile file = read_plan_json(source, text);
   if (file.frontier.empty()) {
     throw InputError({source}, "the plan has no point", "make it anew: flyball plan PROFILE --out FOLDER");
@@ -176,19 +215,65 @@ void fit_to_job(PlanToRun& plan, const PipelineSpec& job, bool executes_order) {
   for (std::size_t stage = 0; stage < streams.size(); ++stage) {
     std::vector<PlannedComputation>& planned = plan.stages[stage].computations;
     check_counts(plan, static_cast<int>(stage), streams[stage], job);
-    const auto other = other_order_at(planned, streams[stage]);
+    const auto other = other_order_at(planned, streams[stage], plan.knows_operations);
+    for (std::size_t k = 0; !other && !plan.knows_operations && k < planned.size(); ++k) {
+      planned[k].microbatch = streams[stage][k].microbatch;
+      planned[k].chunk = streams[stage][k].chunk;
+    }
     if (!other) continue;
-    if (!executes_order) {
+    if (!executes_order || !plan.knows_operations) {
       const Instruction& there = streams[stage].at(*other);
       throw InputError(
           {plan.source},
           fmt::format("stage {} is to run {} as computation {}, where schedule {} of the job has {}", stage,
                       name_of(planned[*other].instruction, planned[*other].chunk), *other + 1,
                       schedule_name(job.schedule), name_of(instruction_name(there.kind), there.chunk)),
-          "plan in that order (--order fixed), or set executes_order if the job runs the order that its session gives");
+          plan.knows_operations
+              ? "plan in that order (--order fixed), or set executes_order if the job runs the order that its session "
+                "gives"
+              : "open the session with the schedule of the plan; a list of clocks does not say which microbatches "
+                "another order would take");
     }
     plan.order = number_of_order(plan);
   }
+}
+
+ClockPlan plan_on(const PlanToRun& plan, const ComputationDag& dag) {
+  if (std::ssize(plan.stages) != dag.stages()) {
+    throw InputError({plan.source},
+                     fmt::format("the plan has {}, the pipeline {}", counted(plan.stages.size(), "stage"),
+                                 counted(dag.stages(), "stage")),
+                     "give the profile and the pipeline that the plan is for");
+  }
+  ClockPlan chosen = highest_clocks(dag);
+  for (int stage = 0; stage < dag.stages(); ++stage) {
+    const PlanToRun::Stage& own = plan.stages[static_cast<std::size_t>(stage)];
+    const std::vector<int> operations = measured_operations(dag, stage);
+    for (std::size_t k = 0; k < std::max(operations.size(), own.computations.size()); ++k) {
+      const bool there = k < operations.size() && k < own.computations.size();
+      const OperationType* type = there ? &dag.type_of(operations[k]) : nullptr;
+      if (type == nullptr || announced_name(type->instruction) != own.computations[k].instruction) {
+        throw InputError(
+            {plan.source},
+            fmt::format("stage {} has other computations than the pipeline, from number {} on", stage, k + 1),
+            "give the schedule and the numbers of microbatches and chunks that the plan is for");
+      }
+      const int mhz = own.computations[k].clock_mhz;
+      const auto option = option_for(*type, mhz, own.power_limit, plan.source);
+      if (!option) {
+        std::vector<Megahertz> clocks;
+        for (const ClockOption& one : type->options) clocks.push_back(one.frequency);
+        throw InputError(
+            {plan.source},
+            fmt::format("stage {} is to run {} at {} MHz{}, at which the profile has no measurement; {}", stage,
+                        type->instruction, mhz, own.power_limit ? " with " + limit_text(own.power_limit) : "",
+                        neighbours(clocks, mhz)),
+            "give a profile that was measured at the plan's clocks");
+      }
+      chosen[static_cast<std::size_t>(operations[k])] = *option;
+    }
+  }
+  return chosen;
 }
 
 void check_board(const PlanToRun& plan, int stage, std::span<const Megahertz> clocks,

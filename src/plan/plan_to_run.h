@@ -11,13 +11,15 @@
 #include <vector>
 
 #include "base/units.h"
+#include "pipeline/computation_dag.h"
 #include "pipeline/pipeline_spec.h"
+#include "plan/frontier.h"
 
 namespace flyball {
 
 struct PlannedComputation {
   std::string instruction;  // as frameworks announce it, without a chunk's suffix
-  int microbatch = 0;
+  int microbatch = 0;       // of a list of clocks only after fit_to_job(), and so the chunk
   int chunk = 0;
   int clock_mhz = 0;  // 0: leaves the clock as it is
 
@@ -31,7 +33,8 @@ struct PlanToRun {
   };
   std::string source;  // the file, for messages
   std::vector<Stage> stages;
-  std::size_t point = 0;  // of the file's frontier
+  std::size_t point = 0;         // of the file's frontier
+  bool knows_operations = true;  // false of a list of clocks: it has instructions in their order, and nothing else
   // Of an iteration by the plan and with everything at its highest clock, in the plan's order; 0: the file does not
   // say.
   Seconds time;
@@ -41,8 +44,9 @@ struct PlanToRun {
   std::int64_t order = 0;
 };
 
-// Reads the point of a plan file (plan_file.h) that is marked as selected, or its first. Throws InputError where the
-// text is no plan file, where it has no point, and where computations of a stage have different power limits: a board
+// Reads the point of a plan file (plan_file.h) that is marked as selected, or its first, or a list of clocks as Zeus runs
+// it and Perseus and Kareus write it (zeus_frequencies.h), which says nothing of time and energy. Throws InputError where
+// the text is neither, where it has no point, and where computations of a stage have different power limits: a board
 // takes longer to obey a limit than computations last.
 [[nodiscard]] PlanToRun read_plan_to_run(const std::string& source, std::string_view text);
 [[nodiscard]] PlanToRun read_plan_to_run(const std::filesystem::path& path);
@@ -51,6 +55,11 @@ struct PlanToRun {
 // order, `executes_order` says that the job can run it; the plan then gets the number of that order. Throws InputError,
 // which says what is different.
 void fit_to_job(PlanToRun& plan, const PipelineSpec& job, bool executes_order);
+
+// Returns the plan as one of the DAG's options, for what it will take on another profile: at each computation's clock and
+// its stage's power limit, of several such options the fastest. Throws InputError where the profile has no such option,
+// or the DAG other computations.
+[[nodiscard]] ClockPlan plan_on(const PlanToRun& plan, const ComputationDag& dag);
 
 // The least and the highest power limit that may be set on a board.
 struct PowerLimitBounds {
