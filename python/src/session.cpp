@@ -19,6 +19,7 @@
 #include "api/session_plan.h"
 #include "base/error.h"
 #include "base/json_text.h"
+#include "base/record.h"
 #include "client/clock_sinks.h"
 #include "client/session.h"
 

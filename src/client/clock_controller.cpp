@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <exception>
 
 #include "base/contain.h"
@@ -78,7 +79,7 @@ void ClockController::set(Megahertz clock) noexcept {
 }
 
 void ClockController::set_limit(Watts limit) noexcept {
-  limit_request_.store(static_cast<std::uint64_t>(limit.value() * 1e3 + 0.5));
+  limit_request_.store(static_cast<std::uint64_t>(std::llround(limit.value() * 1e3)));
   if (resting_.load()) wake();
 }
 

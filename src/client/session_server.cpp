@@ -21,6 +21,12 @@ constexpr Seconds kFirstRetry{0.1};  // of the server
 constexpr Seconds kLongestRetry{3.0};
 constexpr auto kLookAgain = std::chrono::milliseconds(50);  // while the sweep goes on
 
+// The guard gives up what is surely too long, so that noise may leave a plan in force that is longer than promised.
+bool is_within_promise(const PromiseReport& report, const RankSchedule& schedule) {
+  const double ratio = schedule.allowed_time / schedule.max_clock_time;
+  return report.time <= (1.0 + kPromiseTolerance) * ratio * report.at_maximum;
+}
+
 std::string words_of_kept(const PromiseReport& report) {
   std::string words = fmt::format("the plan keeps its promise: iterations take {:.4g} s, at maximum clocks {:.4g} s",
                                   report.time.value(), report.at_maximum.value());
@@ -151,7 +157,7 @@ PromiseReport Session::taken_promise(std::unique_lock<std::mutex>& lock) {
   promises_.pop_front();
   PromiseReport report = news.report;
   // Of a server's plans only trouble is told here: the server has the rest for whoever asks.
-  const bool worth = report.slower || (options_.given && report.iterations > 0);
+  const bool worth = report.slower || (options_.given && is_within_promise(report, options_.given->schedule));
   const PromiseVerdict verdict = report.slower ? PromiseVerdict::kSlower : PromiseVerdict::kKept;
   const bool first = worth && std::exchange(told_of_promise_, std::pair(report.version, verdict)) !=
                                   std::pair(report.version, verdict);

@@ -207,8 +207,8 @@ void fit_to_job(PlanToRun& plan, const PipelineSpec& job, bool executes_order) {
   const auto streams = make_schedule(job.schedule, job.stages, job.microbatches, job.chunks);
   if (plan.stages.size() != streams.size()) {
     throw InputError({plan.source},
-                     fmt::format("the plan has {}, the job {}", counted(plan.stages.size(), "stage"),
-                                 counted(streams.size(), "stage")),
+                     fmt::format("the plan has {}, the job {}", counted(std::ssize(plan.stages), "stage"),
+                                 counted(std::ssize(streams), "stage")),
                      "plan for the job's stages, or open the session with those of the plan");
   }
   plan.order = 0;
@@ -241,7 +241,7 @@ void fit_to_job(PlanToRun& plan, const PipelineSpec& job, bool executes_order) {
 ClockPlan plan_on(const PlanToRun& plan, const ComputationDag& dag) {
   if (std::ssize(plan.stages) != dag.stages()) {
     throw InputError({plan.source},
-                     fmt::format("the plan has {}, the pipeline {}", counted(plan.stages.size(), "stage"),
+                     fmt::format("the plan has {}, the pipeline {}", counted(std::ssize(plan.stages), "stage"),
                                  counted(dag.stages(), "stage")),
                      "give the profile and the pipeline that the plan is for");
   }

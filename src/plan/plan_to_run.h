@@ -44,10 +44,10 @@ struct PlanToRun {
   std::int64_t order = 0;
 };
 
-// Reads the point of a plan file (plan_file.h) that is marked as selected, or its first, or a list of clocks as Zeus runs
-// it and Perseus and Kareus write it (zeus_frequencies.h), which says nothing of time and energy. Throws InputError where
-// the text is neither, where it has no point, and where computations of a stage have different power limits: a board
-// takes longer to obey a limit than computations last.
+// Reads the point of a plan file (plan_file.h) that is marked as selected, or its first, or a list of clocks as Zeus
+// runs it and Perseus and Kareus write it (zeus_frequencies.h), which says nothing of time and energy. Throws
+// InputError where the text is neither, where it has no point, and where computations of a stage have different power
+// limits: a board may take longer to obey a limit than computations last.
 [[nodiscard]] PlanToRun read_plan_to_run(const std::string& source, std::string_view text);
 [[nodiscard]] PlanToRun read_plan_to_run(const std::filesystem::path& path);
 
@@ -56,9 +56,9 @@ struct PlanToRun {
 // which says what is different.
 void fit_to_job(PlanToRun& plan, const PipelineSpec& job, bool executes_order);
 
-// Returns the plan as one of the DAG's options, for what it will take on another profile: at each computation's clock and
-// its stage's power limit, of several such options the fastest. Throws InputError where the profile has no such option,
-// or the DAG other computations.
+// Returns the plan as one of the DAG's options, for what it will take on another profile: at each computation's clock
+// and its stage's power limit, of several such options the fastest. Throws InputError where the profile has no such
+// option, or the DAG other computations.
 [[nodiscard]] ClockPlan plan_on(const PlanToRun& plan, const ComputationDag& dag);
 
 // The least and the highest power limit that may be set on a board.

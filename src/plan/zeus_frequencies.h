@@ -37,8 +37,8 @@ struct AnnouncedClock {
   bool operator==(const AnnouncedClock&) const = default;
 };
 
-// Reads such a text, whoever wrote it (Perseus, Kareus), with pairs in any brackets: a list per stage. Throws InputError
-// with line and column for anything else. Comments are passed over.
+// Reads such a text, whoever wrote it (Perseus, Kareus), with pairs in any brackets: a list per stage. Throws
+// InputError with line and column for anything else. Comments are passed over.
 [[nodiscard]] std::vector<std::vector<AnnouncedClock>> read_zeus_frequencies(const std::string& source,
                                                                              std::string_view text);
 
