@@ -44,6 +44,9 @@ Usage: pipeline_trainer [OPTIONS]
   --microbatches N      per iteration (default 12)
   --server ADDRESS      of flyball serve; without one, nothing is planned
   --ca-file FILE        authorities of an https:// server (default: those that this machine trusts)
+  --plan FILE           run the plan of this file, without a server, and measure windows of it
+  --time-ratio X        with --plan: what an iteration by it may take, as a multiple of one at maximum clocks (default:
+                        as the file promises)
   --job NAME            as the server is to know it
   --token TEXT          the job's secret, at least 32 characters
   --clocks WHERE        "device", "none", or the agent's address (default: as libflyball finds them)
@@ -143,6 +146,8 @@ Options parse(int argc, char** argv) {
     kBackward,
     kMicrobatches,
     kServer,
+    kPlan,
+    kTimeRatio,
     kCaFile,
     kJob,
     kToken,
@@ -172,6 +177,8 @@ Options parse(int argc, char** argv) {
                           {"backward", required_argument, nullptr, kBackward},
                           {"microbatches", required_argument, nullptr, kMicrobatches},
                           {"server", required_argument, nullptr, kServer},
+                          {"plan", required_argument, nullptr, kPlan},
+                          {"time-ratio", required_argument, nullptr, kTimeRatio},
                           {"ca-file", required_argument, nullptr, kCaFile},
                           {"job", required_argument, nullptr, kJob},
                           {"token", required_argument, nullptr, kToken},
@@ -209,6 +216,8 @@ Options parse(int argc, char** argv) {
       case kBackward: options.job.backward_s = numbers(optarg); break;
       case kMicrobatches: options.job.microbatches = std::stoi(optarg); break;
       case kServer: options.job.server = optarg; break;
+      case kPlan: options.job.plan = optarg; break;
+      case kTimeRatio: options.job.plan_time_ratio = std::stod(optarg); break;
       case kCaFile: options.job.ca_file = optarg; break;
       case kJob: options.job.name = optarg; break;
       case kToken: options.job.token = optarg; break;
@@ -252,6 +261,9 @@ Options parse(int argc, char** argv) {
   job.first_backward_saves = ideal ? 0.0 : kFirstBackwardSaves;
   if (!job.transfer_s.empty() && static_cast<int>(job.transfer_s.size()) != job.stages() - 1) {
     throw std::invalid_argument("--transfer needs a time for each of the links, one fewer than stages, or 0");
+  }
+  if (!options.job.plan.empty() && !options.job.server.empty()) {
+    throw std::invalid_argument("--plan runs the plan of a file, and --server the server's; give one of them");
   }
   if (options.steps < 1 || options.job.microbatches < 1 || options.straggler < 1.0) {
     throw std::invalid_argument("--steps, --microbatches and --straggler are at least 1");
@@ -319,6 +331,20 @@ class Report {
     std::fflush(stdout);
     if (file_ == nullptr) return;
     std::fprintf(file_, "{\"reconfigured_in\":%d,\"adjustments\":%lld}\n", steps, static_cast<long long>(adjustments));
+    std::fflush(file_);
+  }
+
+  // What each stage's session has found out about its plan.
+  void add_promise(const std::vector<Answer>& answers) {
+    if (file_ == nullptr) return;
+    for (std::size_t stage = 0; stage < answers.size(); ++stage) {
+      const flyball_session_state& state = answers[stage].state;
+      std::fprintf(file_,
+                   "{\"stage\":%zu,\"promise\":%d,\"compared_iterations\":%lld,\"compared_j\":%.9g,"
+                   "\"compared_at_maximum_j\":%.9g,\"power_limit_w\":%.9g}\n",
+                   stage, state.promise, static_cast<long long>(state.compared_iterations), state.compared_energy_j,
+                   state.compared_energy_at_maximum_j, state.power_limit_w);
+    }
     std::fflush(file_);
   }
 
@@ -393,13 +419,19 @@ void train(const Options& options) {
   };
   const auto run_planned = [&](const std::string& name) {
     if (!launcher.step_until(newer, 1000, kPlannersPatience))
-      throw std::runtime_error("the server has sent no schedule: " + name);
+      throw std::runtime_error("there is no plan to run: " + name);
     if (launcher.answers()[0].state.reconfiguring != 0) settle(name);
     launcher.step();
     report.add(launcher.measure(name, options.steps));
   };
   report.add_processes(launcher.processes());
   if (options.plan_only) return run_planned("planned by " + job.planner);
+  if (!job.plan.empty()) {
+    // The sessions begin with some steps at maximum clocks, with which they compare.
+    run_planned("planned");
+    for (int i = 1; i < options.windows; ++i) report.add(launcher.measure("planned", options.steps));
+    return report.add_promise(launcher.answers());
+  }
 
   launcher.step();
   const Window usual = launcher.measure("maximum clocks", options.steps);

@@ -94,6 +94,8 @@ class Stage {
     flyball_session_options options;
     flyball_session_options_init(&options, sizeof options);
     options.server = job_.server.c_str();
+    options.plan = job_.plan.c_str();
+    options.plan_time_ratio = job_.plan_time_ratio;
     options.ca_file = job_.ca_file.c_str();
     options.job = job_.name.c_str();
     options.token = job_.token.c_str();
@@ -124,6 +126,7 @@ class Stage {
     options.user = const_cast<int*>(&stage_);
     session_ = flyball_session_open(&options);
     if (session_ == nullptr) {
+      if (!job_.plan.empty()) throw std::runtime_error(flyball_last_error());
       std::fprintf(stderr, "stage %d trains without Flyball: %s\n", stage_, flyball_last_error());
     }
   }

@@ -37,6 +37,8 @@ struct Job {
 
   // Flyball.
   std::string server;
+  std::string plan;              // a file to run in place of a server's plan
+  double plan_time_ratio = 0.0;  // as flyball_session_options
   std::string ca_file;
   std::string name = "pipeline-trainer";
   std::string token;

@@ -170,6 +170,14 @@ typedef struct flyball_session_options {
   double max_ramp_w_per_s;
   /* Time over which power is averaged for max_ramp_w_per_s. Default: 1.0. */
   double ramp_window_s;
+
+  /* A plan file to run, without a server: `plan.json` of `flyball plan`, or a list of clocks as Zeus, Perseus and
+   * Kareus have them (freqs_pipeline_N.py). The same on every rank. A session with a plan profiles only when it is
+   * told to do so again. */
+  const char* plan;
+  /* What an iteration by the plan may take, as a multiple of one at maximum clocks; if it takes longer, the plan is
+   * given up. 0: as the plan file promises, or 1 if it promises nothing. Default: 0.0. */
+  double plan_time_ratio;
 } flyball_session_options;
 
 /* Fills in the defaults above. `size` is sizeof *options, as the caller was compiled: nothing is written beyond it. */
@@ -309,6 +317,7 @@ typedef struct flyball_session_state {
   /* What as many iterations at maximum clocks take. */
   double compared_energy_at_maximum_j;
   double compared_energy_error_j; /* standard error of the difference of these energies */
+  double power_limit_w;           /* that the session holds on the board, for its plan; 0: what held before */
 } flyball_session_state;
 
 FLYBALL_API int flyball_session_get_state(flyball_session* session, flyball_session_state* state);

@@ -18,6 +18,7 @@
 
 #include "account/account_options.h"
 #include "account/footprint_file.h"
+#include "api/session_plan.h"
 #include "base/error.h"
 #include "base/record.h"
 #include "base/text.h"
@@ -114,6 +115,8 @@ void each_option(const Visit& visit) {
                        std::pair{"tp_rank", &O::tp_rank},
                        std::pair{"gpu", &O::gpu},
                        std::pair{"clocks", &O::clocks},
+                       std::pair{"plan", &O::plan},
+                       std::pair{"plan_time_ratio", &O::plan_time_ratio},
                        std::pair{"profile", &O::profile},
                        std::pair{"steps_per_clock", &O::steps_per_clock},
                        std::pair{"rises_to_stop", &O::rises_to_stop},
@@ -211,6 +214,7 @@ flyball_session_state state_of(const SessionState& from) {
   state.compared_energy_j = from.savings.energy.value();
   state.compared_energy_at_maximum_j = from.savings.energy_at_maximum.value();
   state.compared_energy_error_j = from.savings.energy_error.value();
+  state.power_limit_w = from.clocks.limit.value();
   return state;
 }
 
@@ -322,6 +326,7 @@ flyball_session* flyball_session_open(const flyball_session_options* options) {
     std::memcpy(&whole, options, std::min(options->size, sizeof whole));
     flyball::SessionOptions chosen = flyball::options_of(whole);
     flyball::SessionGpu gpu = flyball::open_session_gpu(chosen.gpu);
+    flyball::take_plan_file(chosen, gpu);
     session = std::make_unique<flyball_session>(std::move(chosen), std::move(gpu)).release();
   });
   return session;

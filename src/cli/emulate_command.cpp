@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "cli/pipeline_options.h"
 #include "cli/planning_run.h"
 #include "draw/text_table.h"
+#include "plan/plan_to_run.h"
 #include "plan/stage_clock.h"
 #include "plan/straggler.h"
 #include "replay/recorded_runs.h"
@@ -29,11 +31,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// What is left beyond an emulated time for a session's promise, as `plan_time_ratio`: to the third digit.
+constexpr double kPromiseMargin = 5e-4;
+
 struct EmulateOptions {
   PipelineOptions pipeline;
   std::optional<int> pipelines;
   std::optional<std::vector<double>> stragglers;
   std::optional<std::string> planner;
+  std::optional<std::string> plan;
   std::optional<std::string> against;
   std::vector<std::string> fitted_to;
   std::vector<std::string> also_fitted_to;
@@ -114,8 +120,64 @@ void run_against(const Command& command, const EmulateOptions& options) {
   print_result(options.format == "json" ? against_json(judgement) : against_text(judgement));
 }
 
+struct PlanFigures {
+  Seconds time;
+  Joules energy;
+};
+
+PlanFigures figures_of(const PlanProblem& problem, const ClockPlan& plan) {
+  Frontier only(problem.total_blocking());
+  only.add(replay(*problem.dag, problem.blocking, plan), plan);
+  only.finish();
+  return {only.time(0), only.energy(0)};
+}
+
+// What a plan from elsewhere takes on the user's own profile.
+void run_plan(const Command& command, const EmulateOptions& options) {
+  for (const char* name : {"--pipelines", "--straggler", "--planner"}) {
+    if (!command.option(name).is_given()) continue;
+    throw UsageError(fmt::format("--plan emulates one plan of one pipeline; drop {}", name));
+  }
+  const InterruptGuard guard;
+  PlanToRun plan = read_plan_to_run(std::filesystem::path(*options.plan));
+  const auto pipeline = load_pipeline(options.pipeline, guard);
+  const PlanProblem& problem = pipeline->problem;
+  if (pipeline->spec.dag_file.empty()) {
+    PipelineSpec job = pipeline->spec;
+    job.stages = pipeline->dag.stages();
+    fit_to_job(plan, job, false);
+  }
+  const PlanFigures fast = figures_of(problem, max_clock_plan(problem));
+  const PlanFigures planned = figures_of(problem, plan_on(plan, pipeline->dag));
+  const double saving_pct = 100.0 * (1.0 - planned.energy / fast.energy);
+  const double slower_pct = 100.0 * (planned.time / fast.time - 1.0);
+  if (options.format == "json") {
+    const auto figures = [](const PlanFigures& of) {
+      return Json{{"time_s", of.time.value()}, {"energy_j", of.energy.value()}};
+    };
+    const Json json = {{"plan", *options.plan},
+                       {"max_clocks", figures(fast)},
+                       {"planned", figures(planned)},
+                       {"saving_pct", saving_pct},
+                       {"slower_pct", slower_pct}};
+    return print_result(json.dump(2) + "\n");
+  }
+  TextTable table({"", "time s", "energy J", "saving %", "slower %"});
+  table.add_row({"max clocks", format_fixed(fast.time.value(), 4), format_fixed(fast.energy.value(), 1), "-", "-"});
+  table.add_row({"the plan", format_fixed(planned.time.value(), 4), format_fixed(planned.energy.value(), 1),
+                 format_fixed(saving_pct, 2), format_fixed(slower_pct, 2)});
+  std::string text = fmt::format("{}\n{}: energies per iteration, blocking included\n\n{}", pipeline->title(),
+                                 *options.plan, table.str());
+  if (plan.max_clock_time == Seconds(0) && slower_pct > 100.0 * kPromiseMargin) {
+    text += fmt::format("\nThe file promises nothing: a session runs it with plan_time_ratio = {:.3f}.\n",
+                        planned.time / fast.time + kPromiseMargin);
+  }
+  print_result(text);
+}
+
 void run_emulate(const Command& command, const EmulateOptions& options) {
   if (options.against) return run_against(command, options);
+  if (options.plan) return run_plan(command, options);
   for (const char* name : {"--fitted-to", "--also-fitted-to"}) {
     if (!command.option(name).is_given()) continue;
     throw UsageError(fmt::format("{} says what --against predicts from; add --against RUNS", name));
@@ -161,6 +223,10 @@ void add_emulate_command(const Command& program) {
             "factors make a table (default 1: no straggler)");
   add_choice(command, "--planner", options->planner, planner_names(), "NAME",
              "planner, as for 'flyball plan' (default perseus)");
+  add_value(
+      command, "--plan", options->plan, parse_path, "FILE",
+      "a plan to emulate on this profile, in place of planning: a plan.json, or a list of clocks as Zeus, Perseus "
+      "and Kareus have them");
   add_value(command, "--against", options->against, parse_path, "RUNS",
             "recorded runs to replay, in place of a profile; prints predicted beside measured figures");
   command
@@ -186,6 +252,8 @@ void add_emulate_command(const Command& program) {
       "  flyball emulate examples/profiles/bert-1.3b-a100-4stage.csv \\\n"
       "    --microbatches 32 --pipelines 16 --tensor-parallel 8 \\\n"
       "    --straggler 1,1.05,1.1,1.2,1.5 --format json\n"
+      "  flyball emulate examples/profiles/bert-1.3b-a100-4stage.csv \\\n"
+      "    --microbatches 32 --plan freqs_pipeline_00012.py\n"
       "  flyball emulate --against examples/runs/two-stage\n"
       "  flyball emulate --against examples/runs/two-stage \\\n"
       "    --fitted-to examples/runs/two-stage --format json\n"

@@ -150,8 +150,8 @@ AgentClient::AgentClient(const Endpoint& endpoint, std::string token)
 
 NodeStatus AgentClient::devices() { return read_message<NodeStatus>(call(http_, "GET", "/v1/devices")); }
 
-std::vector<Megahertz> AgentClient::sm_clocks(std::size_t gpu) {
-  return read_message<GpuClocks>(call(http_, "GET", fmt::format("/v1/gpus/{}/clocks", gpu))).sm_clocks;
+GpuClocks AgentClient::clocks(std::size_t gpu) {
+  return read_message<GpuClocks>(call(http_, "GET", fmt::format("/v1/gpus/{}/clocks", gpu)));
 }
 
 AgentLease AgentClient::lease(const LeaseRequest& request) {

@@ -62,8 +62,8 @@ class AgentClient {
   // All functions throw AgentRefusal, or SystemError where there is no agent.
   [[nodiscard]] NodeStatus devices();
   // Returns the clocks that a lease may set, highest first, without those that the agent's configuration allows to
-  // nobody.
-  [[nodiscard]] std::vector<Megahertz> sm_clocks(std::size_t gpu);
+  // nobody, and the power limits that this user may set.
+  [[nodiscard]] GpuClocks clocks(std::size_t gpu);
   // Takes a lease, which has a connection of its own and may outlive the client.
   [[nodiscard]] AgentLease lease(const LeaseRequest& request);
 

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <exception>
 
 #include "base/contain.h"
@@ -25,7 +26,7 @@ namespace {
 constexpr unsigned kClockBits = 20;
 constexpr std::uint64_t kClockMask = (1u << kClockBits) - 1;
 constexpr std::uint64_t kTimeMask = (std::uint64_t{1} << (64 - kClockBits)) - 1;
-// Stands for no request: set() does not take such a clock.
+// Stands for no request: set() takes no such clock, and set_limit() no such limit.
 constexpr std::uint64_t kNothing = ~std::uint64_t{0};
 
 std::uint64_t whole_mhz(Megahertz clock) noexcept { return static_cast<std::uint64_t>(clock.value()) & kClockMask; }
@@ -77,6 +78,11 @@ void ClockController::set(Megahertz clock) noexcept {
   if (resting_.load()) wake();
 }
 
+void ClockController::set_limit(Watts limit) noexcept {
+  limit_request_.store(static_cast<std::uint64_t>(std::llround(limit.value() * 1e3)));
+  if (resting_.load()) wake();
+}
+
 // Stands between the control thread's store of "I rest" and its last look at the request, so that either this thread
 // sees the request or the caller sees that it rests. The system's barrier makes this thread pay for both, rarely: the
 // caller's store need not wait for its cache line. Without it, the accesses of both sides are sequentially consistent.
@@ -100,6 +106,8 @@ ClockControllerState ClockController::state() const {
   state.overtaken = changes - std::min(changes, state.overtaken + state.applied);
   state.requested = clock_of(request_.load());
   state.held = clock_of(held_.load());
+  const std::uint64_t limit = limit_brought_.load();
+  state.limit = Watts(limit == kNothing ? 0.0 : static_cast<double>(limit) * 1e-3);
   return state;
 }
 
@@ -113,7 +121,7 @@ void ClockController::rest() {
   const std::uint32_t wakes = wakes_.load();
   resting_.store(true);
   order();
-  if (request_.load() == brought_.load() && !stop_.load()) {
+  if (is_brought(request_.load(), limit_request_.load()) && !stop_.load()) {
     const timespec limit = to_timespec(to_nanoseconds(options_.check_period));
     syscall(SYS_futex, &wakes_, FUTEX_WAIT_PRIVATE, wakes, &limit, nullptr, 0);
   }
@@ -140,25 +148,53 @@ void ClockController::bring(std::uint64_t word) {
   state_.ages.record(age_of(word, now));
 }
 
+void ClockController::bring_limit(std::uint64_t milliwatts) {
+  if (milliwatts > 0) {
+    sink_->hold_limit(Watts(static_cast<double>(milliwatts) * 1e-3));
+  } else {
+    sink_->release_limit();
+  }
+  limit_brought_.store(milliwatts);
+}
+
+bool ClockController::is_brought(std::uint64_t word, std::uint64_t milliwatts) const {
+  return word == brought_.load(std::memory_order_relaxed) &&
+         milliwatts == limit_brought_.load(std::memory_order_relaxed);
+}
+
 // Returns nothing on success, else why it failed. Exceptions end here, in the thread's body; on_change is told of a
 // refusal.
-std::string ClockController::attempt(std::uint64_t word) {
+std::string ClockController::attempt(std::uint64_t word, std::uint64_t milliwatts) {
   try {
-    bring(word);
-    brought_.store(word);
+    if (milliwatts != limit_brought_.load()) bring_limit(milliwatts);
+    if (word != brought_.load()) {
+      bring(word);
+      brought_.store(word);
+    }
     return {};
   } catch (const std::exception& error) {
     return *error.what() ? error.what() : "the clock could not be set";
   }
 }
 
-void ClockController::give_up(const std::string& failure) {
-  try {
-    sink_->release();
-  } catch (const std::exception&) {
-    // What cannot be reached cannot be released from here; the agent ends the lease by itself.
-  }
+// What cannot be reached cannot be released from here: the agent ends the lease by itself, and on a device that is set
+// directly there is nobody left to tell.
+void ClockController::release_all() {
+  const auto try_to = [](const auto& release) {
+    try {
+      release();
+    } catch (const std::exception&) {
+      // As above.
+    }
+  };
+  try_to([&] { sink_->release(); });
+  if (limit_brought_.load() != 0) try_to([&] { sink_->release_limit(); });
   held_.store(pack(Megahertz(0), monotonic_now()));
+}
+
+void ClockController::give_up(const std::string& failure) {
+  if (limit_request_.load() != 0) limit_brought_.store(kNothing);
+  release_all();
   brought_.store(kNothing);
   next_try_ = monotonic_now() + to_nanoseconds(retry_);
   retry_ = std::min(retry_ * 2.0, options_.longest_retry);
@@ -185,11 +221,13 @@ void ClockController::run() {
   Nanoseconds last_check = last_news;
   while (!stop_.load(std::memory_order_relaxed)) {
     const std::uint64_t word = request_.load(std::memory_order_acquire);
+    const std::uint64_t milliwatts = limit_request_.load(std::memory_order_acquire);
     const Nanoseconds now = monotonic_now();
-    if (word == brought_.load(std::memory_order_relaxed)) {
+    if (is_brought(word, milliwatts)) {
       if (now - last_check > to_nanoseconds(options_.check_period)) {
         last_check = now;
-        if (const std::string lost = sink_->lost(); !lost.empty() && clock_of(word) > Megahertz(0)) {
+        const bool holds = clock_of(word) > Megahertz(0) || milliwatts > 0;
+        if (const std::string lost = sink_->lost(); !lost.empty() && holds) {
           give_up(lost);
           continue;
         }
@@ -207,7 +245,7 @@ void ClockController::run() {
       pause(std::max(options_.poll_period, Seconds(0.002)));
       continue;
     }
-    if (const std::string failure = attempt(word); !failure.empty()) {
+    if (const std::string failure = attempt(word, milliwatts); !failure.empty()) {
       give_up(failure);
       continue;
     }
@@ -220,12 +258,7 @@ void ClockController::run() {
     }
     if (tell) tell_of({});
   }
-  try {
-    sink_->release();
-  } catch (const std::exception&) {
-    // The agent ends a lease by itself, and on a device that is set directly there is nobody left to tell.
-  }
-  held_.store(pack(Megahertz(0), monotonic_now()));
+  release_all();
 }
 
 }  // namespace flyball

@@ -1,7 +1,9 @@
 // Sets a GPU's clock without making the caller wait (Perseus section 5, asynchronous frequency controller).
 //
 // The caller puts the clock that it wants into one atomic word; a control thread takes the newest and brings it to the
-// device, which takes about 10 ms. Settings that were overtaken meanwhile never reach the device.
+// device, which takes about 10 ms. Settings that were overtaken meanwhile never reach the device. A limit of the
+// board's power goes the same way in a word of its own, since it changes when a plan begins or ends, and not with
+// computations.
 #pragma once
 
 #include <atomic>
@@ -27,10 +29,13 @@ class ClockSink {
   // Holds the SM clock at `clock` until the next call. May block; throws Error. After an error, the next call starts
   // from the beginning (connects, takes a lease).
   virtual void hold(Megahertz clock) = 0;
-  // Brings the device back to its default.
+  // Brings the clock back to its default.
   virtual void release() = 0;
-  // Returns why the last hold() is no longer in force (the lease was lost); empty while it is. Called often; must not
-  // block.
+  // Limits the board's power to `limit`, and brings back the limit that held before. As above.
+  virtual void hold_limit(Watts limit) = 0;
+  virtual void release_limit() = 0;
+  // Returns why what was held last is no longer in force (the lease was lost); empty while it is. Called often; must
+  // not block.
   [[nodiscard]] virtual std::string lost() const { return {}; }
 
  protected:
@@ -46,6 +51,7 @@ struct ClockControllerState {
   std::uint64_t failed = 0;     // attempts that the sink refused
   Megahertz requested;          // the newest setting; 0 for the default
   Megahertz held;               // the clock of the device; 0 for the default
+  Watts limit;                  // that holds by this controller; 0 for what held before
   bool working = true;          // false from a refusal until the next success
   std::string failure;          // why the last attempt was refused
   AgeHistogram ages;            // times from a call to the sink's return
@@ -81,6 +87,9 @@ class ClockController {
   // Asks for a clock of whole MHz, above 0 and below 2^20. Costs tens of nanoseconds, never waits, never fails.
   void set(Megahertz clock) noexcept;
   void release() noexcept { set(Megahertz(0)); }
+  // Asks for a limit of the board's power, of whole milliwatts below 2^32; 0 W: for what held before. Costs as much.
+  // Where the device refuses it, clocks go back to their default, too, until it takes both: a plan is for both.
+  void set_limit(Watts limit) noexcept;
 
   // Returns since when (CLOCK_MONOTONIC) the device is held at `clock` (0: at its default); 0 where it is not. Costs
   // tens of nanoseconds.
@@ -91,7 +100,10 @@ class ClockController {
  private:
   void run();
   void bring(std::uint64_t word);
-  [[nodiscard]] std::string attempt(std::uint64_t word);
+  void bring_limit(std::uint64_t milliwatts);
+  [[nodiscard]] bool is_brought(std::uint64_t word, std::uint64_t milliwatts) const;
+  [[nodiscard]] std::string attempt(std::uint64_t word, std::uint64_t milliwatts);
+  void release_all();
   void give_up(const std::string& failure);
   void tell_of(const std::string& failure) const;
   void pause(Seconds time) const;
@@ -117,12 +129,14 @@ class ClockController {
 
   // Both threads look at these:
   alignas(kCacheLine) std::atomic<std::uint64_t> request_{0};  // written by the caller
+  std::atomic<std::uint64_t> limit_request_{0};                // likewise, in mW
   std::atomic<bool> resting_{false};                           // by the control thread
 
   // The control thread's, except for stopping and waking it:
   alignas(kCacheLine) std::atomic<std::uint64_t> held_{0};
   std::atomic<std::uint64_t> brought_{0};  // the last request that reached the device
-  std::atomic<bool> unsettled_{false};     // whether the sink is at work, or has refused
+  std::atomic<std::uint64_t> limit_brought_{0};
+  std::atomic<bool> unsettled_{false};  // whether the sink is at work, or has refused
   std::atomic<bool> stop_{false};
   std::atomic<std::uint32_t> wakes_{0};
   Nanoseconds next_try_ = 0;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "client/agent_client.h"
+#include "driver/device_error.h"
 #include "driver/patience.h"
 #include "measure/meters.h"
 #include "wire/agent_messages.h"
@@ -31,10 +32,19 @@ class DeviceSink final : public ClockSink {
     if (touched_) gpu_->reset_sm_clocks();
     touched_ = false;
   }
+  void hold_limit(Watts limit) override {
+    if (!limit_before_) limit_before_ = gpu_->power_limit();
+    gpu_->set_power_limit(limit);
+  }
+  void release_limit() override {
+    if (limit_before_) gpu_->set_power_limit(*limit_before_);
+    limit_before_.reset();
+  }
 
  private:
   std::shared_ptr<GpuDevice> gpu_;
   bool touched_ = false;
+  std::optional<Watts> limit_before_;  // none: the limit was never touched
 };
 
 class LeaseSink final : public ClockSink {
@@ -43,42 +53,77 @@ class LeaseSink final : public ClockSink {
       : endpoint_(parse_endpoint(agent)), gpu_(gpu), purpose_(std::move(purpose)) {}
 
   void hold(Megahertz clock) override {
-    if (lease_ && !lease_->lost().empty()) lease_.reset();
+    held_.sm_clocks = ClockBounds{clock, clock};
+    SettingsChange change;
+    change.sm_clocks = held_.sm_clocks;
+    hold(change);
+  }
+  void release() override {
+    held_.sm_clocks.reset();
+    SettingsChange change;
+    change.sm_clocks = std::optional<ClockBounds>();
+    release(change);
+  }
+  void hold_limit(Watts limit) override {
+    held_.power_limit = limit;
+    SettingsChange change;
+    change.power_limit = held_.power_limit;
+    hold(change);
+  }
+  void release_limit() override {
+    held_.power_limit.reset();
+    SettingsChange change;
+    change.power_limit = std::optional<Watts>();
+    release(change);
+  }
+
+  [[nodiscard]] std::string lost() const override { return lease_ ? lease_->lost() : std::string(); }
+
+ private:
+  // A new lease sets all that is to hold, since the end of the one before has taken it back. A lease that may set
+  // clocks only is given up for one that may set both as soon as a limit is wanted.
+  void hold(SettingsChange change) {
+    const bool limits = held_.power_limit.has_value();
+    if (lease_ && (!lease_->lost().empty() || (limits && !may_limit_))) lease_.reset();
     if (!lease_) {
       LeaseRequest request;
       request.gpus = {gpu_};
       request.may_set = {Knob::kSmClocks};
+      if (limits) request.may_set.push_back(Knob::kPowerLimit);
       request.purpose = purpose_;
+      may_limit_ = limits;
       lease_.emplace(AgentClient(endpoint_).lease(request));
+      if (held_.sm_clocks) change.sm_clocks = held_.sm_clocks;
+      if (held_.power_limit) change.power_limit = held_.power_limit;
     }
-    lease_->lock_sm_clocks(gpu_, {clock, clock});
+    lease_->change(gpu_, change);
   }
 
-  // The lease is kept for the next clock, unless the reset fails: then the lease ends, which resets the clock, too.
-  void release() override {
-    if (!lease_) return;
+  // The lease is kept for what comes next, unless the reset fails: then the lease ends, which resets all.
+  void release(const SettingsChange& change) {
+    if (!lease_ || (change.power_limit && !may_limit_)) return;
     try {
-      lease_->reset_sm_clocks(gpu_);
+      lease_->change(gpu_, change);
     } catch (const SystemError&) {
       lease_.reset();
       throw;
     }
   }
 
-  [[nodiscard]] std::string lost() const override { return lease_ ? lease_->lost() : std::string(); }
-
- private:
   Endpoint endpoint_;
   std::size_t gpu_;
   std::string purpose_;
   std::optional<AgentLease> lease_;
+  bool may_limit_ = false;  // the lease
+  GpuSettings held_;        // what is to hold
 };
 
-// What the agent says of a GPU, and which of its clocks a lease may set. Both are empty where there is no agent yet, or
-// one that cannot be understood.
+// What the agent says of a GPU, and what of its clocks and power limits a lease may set. All are empty where there is
+// no agent yet, or one that cannot be understood.
 struct AgentsGpu {
   GpuIdentity identity;
   std::vector<Megahertz> clocks;
+  std::optional<PowerLimitRange> limits;
 };
 
 AgentsGpu ask_agent(const std::string& agent, std::size_t gpu) {
@@ -90,7 +135,9 @@ AgentsGpu ask_agent(const std::string& agent, std::size_t gpu) {
     for (const GpuStatus& status : node.gpus) {
       if (status.index == gpu) known.identity = {gpu, status.uuid, status.name, status.pci_bus_id};
     }
-    known.clocks = client.sm_clocks(gpu);
+    GpuClocks may_set = client.clocks(gpu);
+    known.clocks = std::move(may_set.sm_clocks);
+    known.limits = {may_set.power_limit.minimum, may_set.power_limit.maximum, may_set.power_limit.standard};
   } catch (const Error&) {
     // What is known so far has to suffice.
   }
@@ -105,6 +152,15 @@ std::string held_back_by(ThrottleReason reasons) {
     if (has(reasons, one)) names.push_back(names_of(one).front());
   }
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// None where the device does not tell.
+std::optional<PowerLimitRange> limits_of(const GpuDevice& gpu) {
+  try {
+    return gpu.power_limits();
+  } catch (const DeviceError&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -137,6 +193,7 @@ SessionGpu open_session_gpu(const SessionGpuRequest& request) {
   result.clocks = gpu->sm_clocks();
   // A clock that the agent keeps from all would be refused for ever.
   if (!known.clocks.empty()) result.clocks = std::move(known.clocks);
+  result.power_limits = known.limits ? known.limits : limits_of(*gpu);
   if (!leased && clocks != "none") result.sink = make_device_sink(gpu);
   return result;
 }

@@ -64,7 +64,11 @@ Session::Session(SessionOptions options, SessionGpu gpu)
                        registration.empty() ? default_registration_token() : registration);
     listening_.emplace(options_.server, options_.job.token, kSchedulePoll, options_.ca_file);
   }
-  if (options_.profile && controller_ && !clocks_.empty()) profile_again();
+  if (options_.given) {
+    take(options_.given->schedule, options_.given->power_limit);
+  } else if (options_.profile && controller_ && !clocks_.empty()) {
+    profile_again();
+  }
   reporter_ = std::thread([this] { report(); });
   if (has_server()) listener_ = std::thread([this] { listen(); });
 }
@@ -151,6 +155,7 @@ void Session::step_begin() {
   const bool not_asked_for = swept || (had_clocks && !sets_clocks_);
   if (controller_ && not_asked_for && !sweeps()) controller_->release();
   if (!sets_clocks_) asked_mhz_ = 0;
+  set_power_limit();
   step_.begin = monotonic_now();
 }
 
@@ -431,7 +436,7 @@ SessionState Session::state() const {
   } else if (state.schedule_version > 0) {
     state.phase = SessionPhase::kRunning;
   } else {
-    state.phase = has_server() ? SessionPhase::kWaiting : SessionPhase::kIdle;
+    state.phase = has_plan_to_wait_for() ? SessionPhase::kWaiting : SessionPhase::kIdle;
   }
   if (controller_) state.clocks = controller_->state();
   state.clock_age_p50 = to_seconds(state.clocks.ages.percentile(0.5));

@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/names.h"
@@ -35,6 +36,7 @@
 #include "client/savings.h"
 #include "client/session_options.h"
 #include "client/session_state.h"
+#include "driver/gpu.h"
 #include "measure/sampler.h"
 #include "wire/job_messages.h"
 
@@ -49,9 +51,10 @@ inline constexpr Seconds kFarewell{0.5};         // how long its end waits for t
 
 // What a session needs of a GPU. open_session_gpu() makes it for a real or a simulated GPU.
 struct SessionGpu {
-  std::vector<Megahertz> clocks;    // the clocks that can be set, highest first
-  std::unique_ptr<ClockSink> sink;  // sets them; null: they are not set
-  Meter meter;                      // with an energy counter
+  std::vector<Megahertz> clocks;                  // the clocks that can be set, highest first
+  std::unique_ptr<ClockSink> sink;                // sets them; null: they are not set
+  Meter meter;                                    // with an energy counter
+  std::optional<PowerLimitRange> power_limits{};  // that can be set; none: unknown
   // Returns what holds the device's clock back, in words; empty where nothing does. Throws Error. May be null.
   std::function<std::string()> held_back{};
 };
@@ -140,6 +143,7 @@ class Session {
   struct Schedule;
 
   [[nodiscard]] bool has_server() const { return !options_.server.empty(); }
+  [[nodiscard]] bool has_plan_to_wait_for() const { return has_server() || options_.given; }
   [[nodiscard]] CounterNews counter_news(Nanoseconds after);
   [[nodiscard]] bool counted_whole(Nanoseconds begin, Nanoseconds end) const;
   void adopt_schedule();
@@ -156,6 +160,7 @@ class Session {
   [[nodiscard]] std::optional<OrderReport> other_order();
   void guard_step();
   [[nodiscard]] bool given_up_late();
+  void set_power_limit();
   [[nodiscard]] std::optional<PromiseReport> promise_report(Nanoseconds begin, Nanoseconds end);
   // What the computations of a step took, beside what the sweep says.
   struct Computing {
@@ -168,6 +173,7 @@ class Session {
   void count_savings(PromiseReport& report, const Stretches::Taken& run);
   [[nodiscard]] static std::int64_t new_session_number();
   void tell_savings();
+  [[nodiscard]] PromiseReport taken_promise(std::unique_lock<std::mutex>& lock);
   void notice(const std::string& words);
   void adopt_times(const std::shared_ptr<const ComputingTimes>& times);
   void note_asked(const InstructionSpan& span, bool measured);
@@ -189,7 +195,7 @@ class Session {
   void take_leave();
   // The listener's: waits for schedules.
   void listen();
-  void take(RankSchedule plan);
+  void take(RankSchedule plan, std::optional<Watts> power_limit = std::nullopt);
 
   void server_failed(const std::string& words);
   void server_answered();
@@ -278,9 +284,10 @@ class Session {
   bool pace_due_ = false;                  // whether it is to be sent
   bool listener_gone_ = false;
   bool reporter_gone_ = false;
-  std::deque<PromiseNews> promises_;  // to be reported
-  std::int64_t told_of_promise_ = 0;  // the version of the schedule of which the user was told that it was given up
-  std::int64_t told_of_energy_ = 0;   // the same of one that takes more energy than maximum clocks
+  std::deque<PromiseNews> promises_;                         // to be reported
+  std::pair<std::int64_t, PromiseVerdict> told_of_promise_;  // the schedule's version, and what the user was told
+  std::int64_t told_of_energy_ =
+      0;  // the version of one of which he was told that it takes more energy than maximum clocks
   const std::int64_t session_number_ = new_session_number();
   Savings savings_;               // the reporter's
   std::deque<StepReport> steps_;  // reports that the server asks for; the oldest are dropped where it cannot keep up

@@ -91,6 +91,15 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
           "clocks", &R::gpu, &SessionGpuRequest::clocks,
           "Where clocks are set: \"device\", \"none\" or the agent's address (\"/run/flyball/agent.sock\", "
           "\"HOST:PORT\"). Empty: through the agent if one listens at its usual place, otherwise on the device itself.")
+      .field(
+          "plan", &R::plan,
+          "A plan file to run, without a server: `plan.json` of `flyball plan`, or a list of clocks as Zeus, Perseus "
+          "and Kareus have them (freqs_pipeline_N.py). The same on every rank. A session with a plan profiles only "
+          "when it is told to do so again.")
+      .field("plan_time_ratio", &R::plan_time_ratio,
+             "What an iteration by the plan may take, as a multiple of one at maximum clocks; if it takes longer, the "
+             "plan is given up. 0: as the plan file promises, or 1 if it promises nothing.",
+             {.minimum = 0, .maximum = 100})
       .field("profile", &R::profile, "Whether to profile the rank while it trains, by a sweep over its clocks.")
       .field("steps_per_clock", &R::sweep, &Sweep::steps_per_clock,
              "Number of steps that the sweep measures at each clock.", {.minimum = 1})
@@ -127,7 +136,13 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
 }
 
 void check_options(const SessionOptions& options) {
+  if (options.plan_time_ratio != 0.0 && !(options.plan_time_ratio >= 1.0)) {
+    throw UsageError("plan_time_ratio is 0 or at least 1: no plan is faster than maximum clocks");
+  }
   if (options.server.empty()) return;
+  if (!options.plan.empty()) {
+    throw UsageError("a session runs the plan of its server or that of a file; leave out server or plan");
+  }
   if (options.job.id.empty() || options.job.token.empty()) {
     throw UsageError("a session with a server needs the job's id and token, the same on every rank");
   }

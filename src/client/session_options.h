@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,15 +25,24 @@ struct SessionGpuRequest {
   std::vector<GpuVendor> vendors = gpu_vendors();  // the vendors whose GPUs are looked at
 };
 
+// What a session runs of a plan that no server has made for it.
+struct GivenSchedule {
+  RankSchedule schedule;             // of this rank; its times may be 0 where they are not known
+  std::optional<Watts> power_limit;  // of the rank's board, while the schedule's clocks hold
+};
+
 struct SessionOptions {
-  std::string server;  // "": there is none, and no schedule ever comes
+  std::string server;  // "": there is none, and no schedule ever comes unless one is given
   std::string ca_file;
   std::string registration_token;  // "": default_registration_token()
   JobRequest job;                  // id and token are needed with a server; every rank sends the same
   RankRequest rank;                // without clocks, which the session fills in
-  bool executed_steps = true;      // becomes that of `job` where the planner adjusts plans (description_of())
-  JobLimits limits;                // without budget; becomes that of `job` (description_of())
-  SessionGpuRequest gpu;           // for open_session_gpu()
+  std::string plan;                // a file, of which the caller makes `given` (api/session_plan.h)
+  double plan_time_ratio = 0.0;    // what it promises; 0: what the file says
+  std::optional<GivenSchedule> given;
+  bool executed_steps = true;  // becomes that of `job` where the planner adjusts plans (description_of())
+  JobLimits limits;            // without budget; becomes that of `job` (description_of())
+  SessionGpuRequest gpu;       // for open_session_gpu()
   bool profile = true;
   OnlineProfiler::Options sweep;
   double time_scale = 1.0;  // times are reported in the GPU's seconds, as its energies are
@@ -49,8 +59,8 @@ struct SessionOptions {
 // check_options() refuses.
 [[nodiscard]] Record<SessionOptions> description_of(const SessionOptions*);
 
-// Throws UsageError for a server without the job's id and token, and for a CA file with a server that is not reached by
-// TLS.
+// Throws UsageError for a server without the job's id and token, for a CA file with a server that is not reached by
+// TLS, and for a plan file with a server.
 void check_options(const SessionOptions& options);
 
 }  // namespace flyball

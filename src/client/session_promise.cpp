@@ -22,7 +22,7 @@ void Session::guard_step() {
   const bool planned = by_plan();
   double ratio = 0.0;
   // Plans that are adjusted from step to step promise nothing yet, and without clocks nothing can be given up.
-  if (planned && controller_ && has_server()) {
+  if (planned && controller_) {
     const RankSchedule& plan = schedule_->plan;
     if (!plan.report_steps && plan.max_clock_time > Seconds(0)) ratio = plan.allowed_time / plan.max_clock_time;
   }
@@ -55,7 +55,16 @@ bool Session::given_up_late() {
   asked_mhz_ = 0;
   if (timeline_) timeline_->forget_clocks();  // those that the GPU has not come to
   controller_->release();
+  set_power_limit();
   return true;
+}
+
+// A schedule's limit holds while its clocks do. It is asked for once, since a board takes longer to obey a limit than a
+// computation lasts.
+void Session::set_power_limit() {
+  if (!controller_ || !options_.given) return;
+  const bool holds = sets_clocks_ && !sweeps() && schedule_->power_limit;
+  controller_->set_limit(holds ? *schedule_->power_limit : Watts(0));
 }
 
 std::optional<PromiseReport> Session::promise_report(Nanoseconds begin, Nanoseconds end) {
@@ -103,10 +112,9 @@ void Session::count_savings(PromiseReport& report, const Stretches::Taken& run) 
     tell = dearer && std::exchange(told_of_energy_, report.version) != report.version;
   }
   if (!tell) return;
-  notice(
-      fmt::format("iterations by the plan take {:.4g} J of this GPU, at maximum clocks they take {:.4g} J: the "
-                  "planning server is told",
-                  energy.planned.value(), energy.at_maximum.value()));
+  notice(fmt::format("iterations by the plan take {:.4g} J of this GPU, at maximum clocks they take {:.4g} J{}",
+                     energy.planned.value(), energy.at_maximum.value(),
+                     reporting_ ? ": the planning server is told" : ""));
 }
 
 // A rank whose process is started anew counts from zero; the server tells the two by this number.

@@ -14,6 +14,7 @@ inline constexpr Seconds kSchedulePoll{30.0};  // how long the listener lets the
 // What to set, computation by computation.
 struct Session::Schedule {
   RankSchedule plan;
+  std::optional<Watts> power_limit{};
   std::array<std::vector<std::uint32_t>, kMostInstructionTypes> clocks_mhz;  // per type, in the stage's order
   std::vector<std::uint16_t> types;                                          // of the computations, in that order
 };

@@ -22,6 +22,38 @@ constexpr Seconds kFirstRetry{0.1};  // of the server
 constexpr Seconds kLongestRetry{3.0};
 constexpr auto kLookAgain = std::chrono::milliseconds(50);  // while the sweep goes on
 
+// The guard gives up what is surely too long, so that noise may leave a plan in force that is longer than promised.
+bool is_within_promise(const PromiseReport& report, const RankSchedule& schedule) {
+  const double ratio = schedule.allowed_time / schedule.max_clock_time;
+  return report.time <= (1.0 + kPromiseTolerance) * ratio * report.at_maximum;
+}
+
+std::string words_of_kept(const PromiseReport& report) {
+  std::string words = fmt::format("the plan keeps its promise: iterations take {:.4g} s, at maximum clocks {:.4g} s",
+                                  report.time.value(), report.at_maximum.value());
+  if (const RankSavings& savings = report.savings; savings.iterations > 0) {
+    const auto count = static_cast<double>(savings.iterations);
+    words += fmt::format("; this GPU takes {:.4g} J for one, at maximum clocks {:.4g} J",
+                         savings.energy.value() / count, savings.energy_at_maximum.value() / count);
+  }
+  return words;
+}
+
+std::string words_of_broken(const PromiseReport& report, bool given) {
+  const std::string why = report.cause.empty() ? "" : "; " + report.cause;
+  if (report.at_maximum == Seconds(0)) {
+    return fmt::format(
+        "iterations by the plan take {:.4g} s, longer than promised inside the limits on power; it stays in force, and "
+        "the planning server is told{}",
+        report.time.value(), why);
+  }
+  return fmt::format(
+      "iterations by the plan take {:.4g} s, longer than promised; at maximum clocks they take {:.4g} s: clocks are at "
+      "their default, and {}{}",
+      report.time.value(), report.at_maximum.value(), given ? "the plan is given up" : "the planning server is told",
+      why);
+}
+
 std::string type_name(const ScheduledComputation& computation) {
   if (computation.chunk == 0) return computation.instruction;
   return fmt::format("{}.{}", computation.instruction, computation.chunk);
@@ -121,26 +153,7 @@ bool Session::talk() {
     return true;
   }
   if (!promises_.empty()) {
-    const PromiseNews news = promises_.front();
-    promises_.pop_front();
-    const bool first =
-        news.report.slower && std::exchange(told_of_promise_, news.report.version) != news.report.version;
-    lock.unlock();
-    PromiseReport report = news.report;
-    if (report.slower) report.cause = cut_between_characters(cause_of(news.computing), kLongestCause);
-    report.session = session_number_;
-    if (first && report.at_maximum == Seconds(0)) {
-      notice(
-          fmt::format("iterations by the plan take {:.4g} s, longer than promised inside the limits on power; it "
-                      "stays in force, and the planning server is told{}{}",
-                      report.time.value(), report.cause.empty() ? "" : "; ", report.cause));
-    } else if (first) {
-      notice(fmt::format(
-          "iterations by the plan take {:.4g} s, longer than promised; at maximum clocks they take {:.4g} s: "
-          "clocks are at their default, and the planning server is told{}{}",
-          report.time.value(), report.at_maximum.value(), report.cause.empty() ? "" : "; ", report.cause));
-    }
-    count_savings(report, news.run);
+    const PromiseReport report = taken_promise(lock);
     send_or_drop([&] { server.send(options_.job.id, report); });
     return true;
   }
@@ -180,6 +193,25 @@ void Session::take_leave() {
   changed_.notify_all();
 }
 
+// The oldest news of the promise, of which the user is told where they are new. Unlocks.
+PromiseReport Session::taken_promise(std::unique_lock<std::mutex>& lock) {
+  const PromiseNews news = promises_.front();
+  promises_.pop_front();
+  PromiseReport report = news.report;
+  // Of a server's plans only trouble is told here: the server has the rest for whoever asks.
+  const bool worth = report.slower || (options_.given && is_within_promise(report, options_.given->schedule));
+  const PromiseVerdict verdict = report.slower ? PromiseVerdict::kSlower : PromiseVerdict::kKept;
+  const bool first = worth && std::exchange(told_of_promise_, std::pair(report.version, verdict)) !=
+                                  std::pair(report.version, verdict);
+  lock.unlock();
+  if (report.slower) report.cause = cut_between_characters(cause_of(news.computing), kLongestCause);
+  report.session = session_number_;
+  if (first && report.slower) notice(words_of_broken(report, options_.given.has_value()));
+  count_savings(report, news.run);  // which waits for the counter
+  if (first && !report.slower) notice(words_of_kept(report));
+  return report;
+}
+
 void Session::report() {
   Nanoseconds next_try = 0;
   Seconds retry = kFirstRetry;
@@ -203,7 +235,11 @@ void Session::report() {
       lock.unlock();
       return take_leave();
     }
-    if (!more) changed_.wait_for(lock, kLookAgain);
+    if (!reporting_ && !promises_.empty()) {
+      (void)contained("a session's reporter", [&] { (void)taken_promise(lock); });
+    } else if (!more) {
+      changed_.wait_for(lock, kLookAgain);
+    }
   }
 }
 
@@ -237,8 +273,9 @@ bool Session::sleep(Seconds time) {
   return !changed_.wait_for(lock, duration_of(time), [&] { return stop_; });
 }
 
-void Session::take(RankSchedule plan) {
+void Session::take(RankSchedule plan, std::optional<Watts> power_limit) {
   const auto schedule = std::make_shared<Schedule>();
+  schedule->power_limit = power_limit;
   for (const ScheduledComputation& computation : plan.computations) {
     const std::uint16_t type = types_.number_of(type_name(computation));
     schedule->clocks_mhz[type].push_back(static_cast<std::uint32_t>(std::max(0, computation.clock_mhz)));

@@ -53,7 +53,9 @@ Record<SessionState> description_of(const SessionState* /*type*/) {
       .field("compared_energy_at_maximum_j", &R::savings, &RankSavings::energy_at_maximum,
              "What as many iterations at maximum clocks take.")
       .field("compared_energy_error_j", &R::savings, &RankSavings::energy_error,
-             "Standard error of the difference of these energies.");
+             "Standard error of the difference of these energies.")
+      .field("power_limit_w", &R::clocks, &Clocks::limit,
+             "Power limit that the session holds on the board, for its plan; 0: what held before.");
 }
 
 }  // namespace flyball

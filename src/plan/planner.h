@@ -23,7 +23,7 @@ enum class CostModel { kHull, kExponential };
 // every operation by an index into the measured options of the operation's type. `choices` lists the Pareto-optimal
 // options of each type: Perseus, joint and max choose among these. EnvPipe, uniform and Zeus's planners look for
 // valleys and common clocks among all options, as their authors do; where labels make several options of one clock,
-// they take the fastest.
+// they take the fastest. To Zeus's planners a power limit is part of the setting, like the clock.
 struct PlanProblem {
   const ComputationDag* dag = nullptr;
   std::vector<Watts> blocking;        // one per stage

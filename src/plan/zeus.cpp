@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "pipeline/instruction.h"
 #include "plan/stage_clock.h"
 
@@ -54,24 +55,58 @@ TypeOptions max_options(const PlanProblem& problem) {
   return options;
 }
 
-// Sets every type of a stage to the clock, and leaves other stages alone.
-void set_stage_clock(const ComputationDag& dag, int stage, Megahertz clock, TypeOptions& options) {
+// What a board is set to for a whole iteration: a clock and, where the profile has them, a power limit. Other labels
+// belong to operations; of options that differ in these, the fastest is taken.
+struct Setting {
+  Megahertz clock;
+  double limit_w = 0.0;  // 0: none
+
+  auto operator<=>(const Setting&) const = default;
+};
+
+Setting setting_of(const OperationType& type, std::size_t option) {
+  Setting setting{type.options[option].frequency};
+  for (const Label& label : type.labels.of(option)) {
+    if (label.name == kPowerLimitLabel) setting.limit_w = parse_number(label.value).value_or(0.0);
+  }
+  return setting;
+}
+
+// The type's options of different settings, the fastest of each, in the order of the options.
+std::vector<std::uint16_t> options_by_setting(const OperationType& type) {
+  std::set<Setting> seen;
+  std::vector<std::uint16_t> options;
+  for (std::size_t k = 0; k < type.options.size(); ++k) {
+    if (seen.insert(setting_of(type, k)).second) options.push_back(static_cast<std::uint16_t>(k));
+  }
+  return options;
+}
+
+// Sets every type of a stage to the setting, and leaves other stages alone. A type that was not measured at it gets the
+// option of the nearest clock.
+void set_stage(const ComputationDag& dag, int stage, const Setting& setting, TypeOptions& options) {
   for (std::size_t t = 0; t < options.size(); ++t) {
-    if (dag.types()[t].stage == stage) options[t] = nearest_option(dag.types()[t], clock);
+    const OperationType& type = dag.types()[t];
+    if (type.stage != stage) continue;
+    options[t] = nearest_option(type, setting.clock);
+    if (type.labels.empty()) continue;
+    for (const std::uint16_t option : options_by_setting(type)) {
+      if (setting_of(type, option) == setting) options[t] = option;
+    }
   }
 }
 
 std::vector<TypeOptions> global_candidates(const PlanProblem& problem) {
-  std::set<Megahertz> clocks;
+  std::set<Setting> settings;
   for (const OperationType& type : problem.dag->types()) {
     if (type.options.size() < 2) continue;
-    for (const ClockOption& option : type.options) clocks.insert(option.frequency);
+    for (const std::uint16_t option : options_by_setting(type)) settings.insert(setting_of(type, option));
   }
   std::vector<TypeOptions> candidates;
-  for (auto clock = clocks.rbegin(); clock != clocks.rend(); ++clock) {
+  for (auto setting = settings.rbegin(); setting != settings.rend(); ++setting) {
     candidates.push_back(max_options(problem));
     for (int stage = 0; stage < problem.dag->stages(); ++stage) {
-      set_stage_clock(*problem.dag, stage, *clock, candidates.back());
+      set_stage(*problem.dag, stage, *setting, candidates.back());
     }
   }
   if (candidates.empty()) candidates.push_back(max_options(problem));
@@ -96,11 +131,10 @@ std::vector<TypeOptions> per_stage_candidates(const PlanProblem& problem) {
     const OperationType* forward = forward_type(dag, stage);
     if (forward == nullptr) continue;
     Nanoseconds fastest = to_nanoseconds(forward->options.front().time);
-    Megahertz before{-1.0};
-    for (const ClockOption& option : forward->options) {
-      if (std::exchange(before, option.frequency) == option.frequency) continue;  // the clock's fastest comes first
-      targets.insert(to_nanoseconds(option.time));
-      fastest = std::min(fastest, to_nanoseconds(option.time));
+    for (const std::uint16_t option : options_by_setting(*forward)) {
+      const Nanoseconds time = to_nanoseconds(forward->options[option].time);
+      targets.insert(time);
+      fastest = std::min(fastest, time);
     }
     slowest = std::max(slowest, fastest);
   }
@@ -112,11 +146,13 @@ std::vector<TypeOptions> per_stage_candidates(const PlanProblem& problem) {
     for (int stage = 0; stage < dag.stages(); ++stage) {
       const OperationType* forward = forward_type(dag, stage);
       if (forward == nullptr) continue;
-      // Options are ordered by falling clock, so that the last one within the target has the lowest clock.
-      const auto lowest =
-          std::find_if(forward->options.rbegin(), forward->options.rend(),
-                       [&](const ClockOption& option) { return to_nanoseconds(option.time) <= target; });
-      set_stage_clock(dag, stage, lowest->frequency, options);
+      // Options are ordered by falling clock and, within a clock, by rising time, so that the last one within the
+      // target has the lowest clock and limit.
+      const std::vector<std::uint16_t> of_forward = options_by_setting(*forward);
+      const auto lowest = std::find_if(of_forward.rbegin(), of_forward.rend(), [&](std::uint16_t option) {
+        return to_nanoseconds(forward->options[option].time) <= target;
+      });
+      set_stage(dag, stage, setting_of(*forward, *lowest), options);
     }
     if (candidates.empty() || options != candidates.back()) candidates.push_back(std::move(options));
   }

@@ -1,4 +1,6 @@
-// The baselines that other planners are compared with. Each gives a stage one clock for the whole iteration.
+// The baselines that other planners are compared with. Each gives a stage one clock for the whole iteration. Where a
+// profile has power limits, in place of clocks or beside them, Zeus's planners give it one limit, too: "clock" below is
+// the pair.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// Writes plans as the Python expressions that Zeus and Kareus read.
+// Writes plans as the Python expressions that Zeus and Kareus read. The reader knows the literals of such an expression
+// and nothing else of Python.
 #include "plan/zeus_frequencies.h"
 
 #include <fmt/format.h>
@@ -6,9 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "pipeline/instruction.h"
+#include "pipeline/schedule.h"
 
 namespace flyball {
 namespace {
@@ -57,7 +61,99 @@ std::string stage_lists(const ComputationDag& dag, const std::string& comment, E
   return out;
 }
 
+class LiteralReader {
+ public:
+  LiteralReader(const std::string& source, std::string_view text) : source_(source), text_(text) {}
+
+  // The next character that is neither white nor in a comment; 0 at the end.
+  char peek() {
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == '#') {
+        at_ = std::min(text_.find('\n', at_), text_.size());
+      } else if (c == ' ' || c == '\t' || c == '\r' || c == '\n') {
+        ++at_;
+      } else {
+        return c;
+      }
+    }
+    return 0;
+  }
+  void expect(char wanted) {
+    if (peek() != wanted) fail(fmt::format("'{}' is missing", wanted));
+    ++at_;
+  }
+  bool take(char wanted) {
+    if (peek() != wanted) return false;
+    ++at_;
+    return true;
+  }
+  // Reads items until `close`, with commas between them and perhaps after the last.
+  template <class Item>
+  void list(char open, char close, const Item& item) {
+    expect(open);
+    while (!take(close)) {
+      item();
+      if (!take(',') && peek() != close) fail(fmt::format("',' or '{}' is missing", close));
+    }
+  }
+  std::string name() {
+    const char quote = peek();
+    if (quote != '"' && quote != '\'') fail("an instruction in quotes is missing");
+    const std::size_t end = text_.find(quote, at_ + 1);
+    const std::string_view name = text_.substr(at_ + 1, end == std::string_view::npos ? end : end - at_ - 1);
+    if (end == std::string_view::npos || name.find_first_of("\\\n") != std::string_view::npos) {
+      fail("a string has no end in its line, or a backslash");
+    }
+    at_ = end + 1;
+    return std::string(name);
+  }
+  int clock() {
+    (void)peek();
+    const std::size_t end = std::min(text_.find_first_not_of("0123456789", at_), text_.size());
+    const auto mhz = parse_integer(text_.substr(at_, end - at_));
+    constexpr long kMost = 1'000'000;
+    if (!mhz || *mhz > kMost) fail(fmt::format("a clock in whole MHz is missing, 0 to {}", kMost));
+    at_ = end;
+    return static_cast<int>(*mhz);
+  }
+  [[noreturn]] void fail(const std::string& problem) const {
+    const std::string_view before = text_.substr(0, at_);
+    const std::size_t begin = before.rfind('\n') + 1;  // 0 in the first line
+    const auto line = static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n')) + 1;
+    throw InputError({source_, line, at_ - begin + 1}, problem,
+                     "a plan is a list of stages, each a list of ('forward', 1410)");
+  }
+
+ private:
+  const std::string& source_;
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
 }  // namespace
+
+std::vector<std::vector<AnnouncedClock>> read_zeus_frequencies(const std::string& source, std::string_view text) {
+  std::vector<std::vector<AnnouncedClock>> stages;
+  LiteralReader reader(source, text);
+  long count = 0;
+  reader.list('[', ']', [&] {
+    std::vector<AnnouncedClock>& stage = stages.emplace_back();
+    reader.list('[', ']', [&] {
+      if (++count > kMostOperations) reader.fail(fmt::format("there are more than {} computations", kMostOperations));
+      const char open = reader.peek() == '[' ? '[' : '(';
+      reader.expect(open);
+      AnnouncedClock& one = stage.emplace_back();
+      one.instruction = reader.name();
+      reader.expect(',');
+      one.clock_mhz = reader.clock();
+      (void)reader.take(',');
+      reader.expect(open == '[' ? ']' : ')');
+    });
+  });
+  if (reader.peek() != 0) reader.fail("something follows the list");
+  return stages;
+}
 
 std::string zeus_frequencies(const ComputationDag& dag, const ClockPlan& plan, const std::string& comment) {
   return stage_lists(dag, comment, [&](const OperationType& type, int i) {

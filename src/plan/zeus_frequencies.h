@@ -1,4 +1,5 @@
-// Writes plans in the form that Zeus's pipeline frequency optimizer runs, and their labels in the form of Kareus.
+// Writes and reads plans in the form that Zeus's pipeline frequency optimizer runs, and writes their labels in the form
+// of Kareus.
 //
 // One Python file per plan, freqs_pipeline_NNNNN.py: a list with one entry per stage, each a list of (instruction,
 // clock in MHz) pairs in the order in which the stage runs them. A clock of 0 leaves the clock as it is. Files with
@@ -14,6 +15,8 @@
 #include <cstddef>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "pipeline/computation_dag.h"
 #include "pipeline/timeline.h"
@@ -26,6 +29,18 @@ namespace flyball {
 // own) is announced as "forward". `comment` is written below the list, each line after a '#'.
 [[nodiscard]] std::string zeus_frequencies(const ComputationDag& dag, const ClockPlan& plan,
                                            const std::string& comment);
+
+struct AnnouncedClock {
+  std::string instruction;
+  int clock_mhz = 0;
+
+  bool operator==(const AnnouncedClock&) const = default;
+};
+
+// Reads such a text, whoever wrote it (Perseus, Kareus), with pairs in any brackets: a list per stage. Throws
+// InputError with line and column for anything else. Comments are passed over.
+[[nodiscard]] std::vector<std::vector<AnnouncedClock>> read_zeus_frequencies(const std::string& source,
+                                                                             std::string_view text);
 
 // Returns whether some announced computation has labels, which a file of clocks leaves out.
 [[nodiscard]] bool announces_labels(const ComputationDag& dag);

@@ -36,7 +36,10 @@ bool comes_to_apply(const ClockController& controller, std::uint64_t settings) {
   return comes_true([&] { return controller.state().applied == settings; });
 }
 
-// What a sink was told, 0 for a release. It can be made to wait and to refuse.
+// Limits of power are told as this and the limit in watts.
+constexpr double kLimits = 100'000;
+
+// What a sink was told, 0 for a release (kLimits for that of a limit). It can be made to wait and to refuse.
 class Device {
  public:
   void told(double mhz) {
@@ -44,7 +47,7 @@ class Device {
     ++calls_;
     changed_.notify_all();
     changed_.wait(lock, [&] { return open_; });
-    if (refusing_ && mhz > 0) throw SystemError("the driver refused");
+    if (refusing_ && mhz > 0 && mhz != kLimits) throw SystemError("the driver refused");
     history_.push_back(mhz);
     changed_.notify_all();
   }
@@ -98,6 +101,8 @@ class DeviceSink : public ClockSink {
     lost_ = {};
   }
   void release() override { device_.told(0); }
+  void hold_limit(Watts limit) override { device_.told(kLimits + limit.value()); }
+  void release_limit() override { device_.told(kLimits); }
   [[nodiscard]] std::string lost() const override {
     if (device_.take_loss()) lost_ = "the lease has ended";
     return lost_;
@@ -261,6 +266,62 @@ TEST(AgeHistogram, TakesWhatIsOutsideItsRange) {
   ages.record(Nanoseconds{1} << 60);
   EXPECT_EQ(ages.largest(), Nanoseconds{1} << 60);
   EXPECT_GT(ages.percentile(1.0), 200'000'000'000);
+}
+
+// A limit goes to the device beside clocks, and what held before is back at the end.
+TEST(ClockController, BringsALimitOfPowerAndGivesItBack) {
+  Device device;
+  {
+    ClockController controller(std::make_unique<DeviceSink>(device));
+    controller.set_limit(Watts(250));
+    ASSERT_TRUE(device.wait_for({kLimits + 250}));
+    controller.set(Megahertz(900));
+    ASSERT_TRUE(device.wait_for({kLimits + 250, 900}));
+    ASSERT_TRUE(comes_to_apply(controller, 1));  // clocks alone
+    EXPECT_EQ(controller.state().limit, Watts(250));
+    controller.set_limit(Watts(0));
+    ASSERT_TRUE(device.wait_for({kLimits + 250, 900, kLimits}));
+    controller.set_limit(Watts(200));
+    ASSERT_TRUE(device.wait_for({kLimits + 250, 900, kLimits, kLimits + 200}));
+  }
+  EXPECT_THAT(device.history(), ElementsAre(kLimits + 250, 900, kLimits, kLimits + 200, 0, kLimits));
+}
+
+// Where the device refuses one of them, both go back and are tried again.
+TEST(ClockController, ClocksAndLimitHoldTogetherOrNotAtAll) {
+  Device device;
+  ClockController::Options options;
+  options.first_retry = Seconds(0.005);
+  options.longest_retry = Seconds(0.01);
+  ClockController controller(std::make_unique<DeviceSink>(device), options);
+  controller.set(Megahertz(900));
+  ASSERT_TRUE(device.wait_for({900}));
+  device.refuse(true);
+  controller.set_limit(Watts(250));
+  ASSERT_TRUE(comes_true([&] { return !controller.state().working; }));
+  EXPECT_EQ(controller.state().limit, Watts(0));
+  EXPECT_EQ(controller.held_since(Megahertz(900)), 0);
+  device.refuse(false);
+  ASSERT_TRUE(
+      comes_true([&] { return controller.state().limit == Watts(250) && controller.state().held > Megahertz(0); }));
+  const std::vector<double> history = device.history();
+  EXPECT_EQ(history[1], 0);
+  EXPECT_EQ(history[2], kLimits);
+  EXPECT_EQ(history[history.size() - 2], kLimits + 250);
+  EXPECT_EQ(history.back(), 900);
+}
+
+// A lease that is lost takes both back, also where only a limit holds.
+TEST(ClockController, ALimitIsBroughtAgainAfterALostLease) {
+  Device device;
+  ClockController::Options options;
+  options.first_retry = Seconds(0.005);
+  options.check_period = Seconds(0.001);
+  ClockController controller(std::make_unique<DeviceSink>(device), options);
+  controller.set_limit(Watts(250));
+  ASSERT_TRUE(device.wait_for({kLimits + 250}));
+  device.lose();
+  ASSERT_TRUE(comes_true([&] { return device.history().back() == kLimits + 250 && device.history().size() > 2; }));
 }
 
 }  // namespace

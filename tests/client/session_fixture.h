@@ -70,6 +70,15 @@ class FakeGpu {
     }
     busy_ = false;
   }
+  void limit(double watts) {
+    const std::scoped_lock lock(mutex_);
+    limits_.push_back(watts);
+  }
+  // All limits that were set, 0 for what held before.
+  [[nodiscard]] std::vector<double> limits() const {
+    const std::scoped_lock lock(mutex_);
+    return limits_;
+  }
   void refuse(bool refusing) {
     const std::scoped_lock lock(mutex_);
     refusing_ = refusing;
@@ -123,6 +132,7 @@ class FakeGpu {
   bool hanging_ = false;
   std::condition_variable changed_;
   std::vector<double> history_;
+  std::vector<double> limits_;
 };
 
 class FakeSink : public ClockSink {
@@ -130,6 +140,8 @@ class FakeSink : public ClockSink {
   explicit FakeSink(FakeGpu& gpu) : gpu_(gpu) {}
   void hold(Megahertz clock) override { gpu_.set(clock.value()); }
   void release() override { gpu_.set(0); }
+  void hold_limit(Watts limit) override { gpu_.limit(limit.value()); }
+  void release_limit() override { gpu_.limit(0); }
 
  private:
   FakeGpu& gpu_;

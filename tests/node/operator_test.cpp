@@ -177,7 +177,7 @@ TEST_F(OperatorTest, SetsBoundsThatNoLeasePasses) {
   held.lock_sm_clocks(0, {Megahertz(210), Megahertz(600)});
   set_power_limit(held, 0, Watts(250));
   AgentClient client(agent_->endpoint(), "");
-  const auto clocks = client.sm_clocks(0);
+  const auto clocks = client.clocks(0).sm_clocks;
   ASSERT_FALSE(clocks.empty());
   EXPECT_EQ(clocks.front(), Megahertz(1200));
   EXPECT_EQ(clocks.back(), Megahertz(600));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "plan/stage_clock.h"
@@ -139,6 +140,51 @@ TEST(Zeus, CancelledKeepsWhatItHas) {
   const PlannerResult result = make_zeus_global()->plan(problem_of(dag), [](double share) { return share < 0.5; });
   EXPECT_EQ(result.stats.steps, 2);
   EXPECT_EQ(result.frontier.size(), 2u);
+}
+
+// Power limits in place of clocks (frequency 0), and a label that is none. Forward times of the stages: 1, 1.25 and 2 s
+// below 300, 250 and 200 W, and twice that. A common forward time of 2 s is met by 200 W and 300 W, one of 2.5 s by
+// 200 W and 250 W, one of 4 s by 200 W. Of equal limits the faster kernel is taken.
+TEST(Zeus, StagesAreGivenPowerLimits) {
+  const Profile profile = read_profile("limits.csv", R"(stage,instruction,power_limit,kernel,time,energy
+0,forward,300,a,1.0,300
+0,forward,250,a,1.25,280
+0,forward,200,a,2.0,270
+0,forward,200,b,2.2,250
+0,backward,300,a,2.0,600
+0,backward,250,a,2.5,560
+0,backward,200,a,4.0,540
+1,forward,300,a,2.0,600
+1,forward,250,a,2.5,560
+1,forward,200,a,4.0,540
+1,backward,300,a,4.0,1200
+1,backward,250,a,5.0,1120
+1,backward,200,a,8.0,1080
+)");
+  const ComputationDag dag = dag_of(profile, 2);
+  const auto limits_of = [&](const Frontier& frontier) {
+    std::vector<std::vector<std::string>> all;
+    for (std::size_t point = 0; point < frontier.size(); ++point) {
+      const ClockPlan plan = frontier.plan(point);
+      std::vector<std::string> of_stages(2);
+      for (int i = 0; i < dag.size(); ++i) {
+        const std::string label = label_text(dag.type_of(i).labels.of(plan[static_cast<std::size_t>(i)]));
+        std::string& seen = of_stages[static_cast<std::size_t>(dag.type_of(i).stage)];
+        EXPECT_TRUE(seen.empty() || seen == label) << seen << " and " << label;
+        seen = label;
+      }
+      all.push_back(of_stages);
+    }
+    return all;
+  };
+  const auto set_to = [](int first, int second) {
+    return std::vector<std::string>{"power_limit=" + std::to_string(first) + ", kernel=a",
+                                    "power_limit=" + std::to_string(second) + ", kernel=a"};
+  };
+  EXPECT_THAT(limits_of(make_zeus_per_stage()->plan(problem_of(dag), {}).frontier),
+              ElementsAre(set_to(200, 300), set_to(200, 250), set_to(200, 200)));
+  EXPECT_THAT(limits_of(make_zeus_global()->plan(problem_of(dag), {}).frontier),
+              ElementsAre(set_to(300, 300), set_to(250, 250), set_to(200, 200)));
 }
 
 }  // namespace
