@@ -66,8 +66,8 @@ class PowerLimits : public ::testing::Test {
 };
 
 // By the profile, an iteration of the limited board takes 4 x 17.95 J and 0.12 s of waiting at 75 W at maximum clocks,
-// which is 80.8 J, and 4 x 15.42 J and 0.0945 s by plan, 68.8 J: 15 % less. A simulated board, of which a wait takes more
-// than 75 W, saved 8 %. The test asks for 2 %.
+// which is 80.8 J, and 4 x 15.42 J and 0.0945 s by plan, 68.8 J: 15 % less. A simulated board saved 8 % in one run. The
+// test asks for 2 %.
 TEST_F(PowerLimits, AreSetByPlanAndSaveEnergy) {
   ASSERT_EQ(limits(), before_);
   write_text_file(node_.path("limits.csv"), kLimits);
