@@ -16,8 +16,6 @@ using ::testing::HasSubstr;
 using testing::Node;
 using testing::wait_until;
 
-constexpr std::chrono::seconds kPatience{60};
-
 // The first stage has a fifth less to do than the second, and can be limited. Times and energies are those of
 // `flyball profile synth --power-limit` in the ratio to its own at 300 W. A simulated board, which limits each phase of
 // its work and not the mean, takes 10 % longer at 225 W where this says 14 %.
@@ -57,7 +55,7 @@ class PowerLimits : public ::testing::Test {
     return limits;
   }
   bool come_to(const std::vector<double>& wanted) {
-    return wait_until([&] { return limits() == wanted; }, kPatience);
+    return wait_until([&] { return limits() == wanted; }, kLong);
   }
 
   Node node_;
@@ -78,7 +76,7 @@ TEST_F(PowerLimits, AreSetByPlanAndSaveEnergy) {
   for (int run = 1;; ++run) {
     node_.start_trainer(training);
     ASSERT_TRUE(come_to(planned_)) << node_.trainer.output();
-    ASSERT_TRUE(wait_until([&] { return !node_.trainer.running(); }, kPatience));
+    ASSERT_TRUE(wait_until([&] { return !node_.trainer.running(); }, kLong));
     ASSERT_EQ(node_.trainer.status(), 0) << node_.trainer.output();
     EXPECT_TRUE(come_to(before_));
     const std::vector<nlohmann::json> records = node_.records();
@@ -97,7 +95,7 @@ TEST_F(PowerLimits, AreGivenBackWhenARankIsKilled) {
   ASSERT_TRUE(come_to(planned_)) << node_.trainer.output();
   ASSERT_EQ(::kill(node_.stage_process(0), SIGKILL), 0);
   EXPECT_TRUE(come_to(before_));
-  EXPECT_TRUE(wait_until([&] { return !node_.trainer.running(); }, kPatience));
+  EXPECT_TRUE(wait_until([&] { return !node_.trainer.running(); }, kLong));
 }
 
 // While no agent runs nobody gives a limit back. The next agent does, from its journal, and a rank that lives takes a
@@ -109,7 +107,7 @@ TEST_F(PowerLimits, AreGivenBackByTheNextAgent) {
   EXPECT_EQ(limits(), planned_);
   node_.start_agent();
   // The log goes on: two leases of the first agent, and two of this one.
-  EXPECT_TRUE(wait_until([&] { return count_in(node_.agent.output(), "lease_granted") >= 4; }, kPatience));
+  EXPECT_TRUE(wait_until([&] { return count_in(node_.agent.output(), "lease_granted") >= 4; }, kLong));
   EXPECT_TRUE(come_to(planned_)) << node_.trainer.output();
   node_.agent.end(SIGKILL);
   node_.trainer.end(SIGKILL);
@@ -123,7 +121,7 @@ TEST_F(PowerLimits, ThatTheBoardDoesNotTakeAreRefused) {
   std::string low = kLimits;
   for (std::size_t at = 0; (at = low.find(",225,", at)) != std::string::npos;) low.replace(at, 5, ",120,");
   train(low);
-  ASSERT_TRUE(wait_until([&] { return !node_.trainer.running(); }, kPatience));
+  ASSERT_TRUE(wait_until([&] { return !node_.trainer.running(); }, kLong));
   EXPECT_EQ(node_.trainer.status(), 1);
   EXPECT_THAT(node_.trainer.output(),
               HasSubstr("stage 0 is to run with a power limit of 120 W; its GPU may be set to 150 to 300 W"));
