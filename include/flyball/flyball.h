@@ -306,7 +306,8 @@ typedef struct flyball_session_state {
   /* The number of the order in which the step runs; 0: that of the schedule in the options. */
   int64_t order;
   /* Whether iterations take what the schedule in force promises. Slower: they took longer, and the clocks are at
-   * their default until the server sends another schedule. */
+   * their default until the server sends another schedule. Dearer: this GPU takes more energy than at maximum
+   * clocks; what follows is the server's to decide, which knows the other GPUs. */
   int promise;
   /* What an iteration takes at maximum clocks, as measured; 0: unknown. */
   double at_maximum_s;
@@ -316,8 +317,10 @@ typedef struct flyball_session_state {
   double compared_energy_j;
   /* What as many iterations at maximum clocks take. */
   double compared_energy_at_maximum_j;
-  double compared_energy_error_j; /* standard error of the difference of these energies */
-  double power_limit_w;           /* that the session holds on the board, for its plan; 0: what held before */
+  /* Standard error of the difference of these energies. */
+  double compared_energy_error_j;
+  /* Power limit that the session holds on the board, for its plan; 0: what held before. */
+  double power_limit_w;
 } flyball_session_state;
 
 FLYBALL_API int flyball_session_get_state(flyball_session* session, flyball_session_state* state);

@@ -60,14 +60,18 @@ class SessionState:
       straggler_w       What one pipeline draws while it waits for others after its iteration, as the schedule says.
       order             The number of the order in which the step runs; 0: that of the schedule in the options.
       promise           Whether iterations take what the schedule in force promises. Slower: they took longer, and the
-                        clocks are at their default until the server sends another schedule. One of: unknown, kept,
-                        slower.
+                        clocks are at their default until the server sends another schedule. Dearer: this GPU takes more
+                        energy than at maximum clocks; what follows is the server's to decide, which knows the other
+                        GPUs. One of: unknown, kept, slower, dearer.
       at_maximum_s      What an iteration takes at maximum clocks, as measured; 0: unknown.
       compared_iterations
                         Iterations by plan whose energy is known, since the session began.
       compared_energy_j What they took of this rank's GPU, by its own counter.
       compared_energy_at_maximum_j
                         What as many iterations at maximum clocks take.
+      compared_energy_error_j
+                        Standard error of the difference of these energies.
+      power_limit_w     Power limit that the session holds on the board, for its plan; 0: what held before.
     """
 
     phase: str = "idle"
@@ -95,6 +99,8 @@ class SessionState:
     compared_iterations: int = 0
     compared_energy_j: float = 0.0
     compared_energy_at_maximum_j: float = 0.0
+    compared_energy_error_j: float = 0.0
+    power_limit_w: float = 0.0
 
 
 class Computation(NamedTuple):
@@ -189,6 +195,11 @@ class Session:
       clocks            Where clocks are set: "device", "none" or the agent's address ("/run/flyball/agent.sock",
                         "HOST:PORT"). Empty: through the agent if one listens at its usual place, otherwise on the
                         device itself.
+      plan              A plan file to run, without a server: `plan.json` of `flyball plan`, or a list of clocks as
+                        Zeus, Perseus and Kareus have them (freqs_pipeline_N.py). The same on every rank. A session with
+                        a plan profiles only when it is told to do so again.
+      plan_time_ratio   What an iteration by the plan may take, as a multiple of one at maximum clocks; if it takes
+                        longer, the plan is given up. 0: as the plan file promises, or 1 if it promises nothing.
       profile           Whether to profile the rank while it trains, by a sweep over its clocks.
       steps_per_clock   Number of steps that the sweep measures at each clock.
       rises_to_stop     Number of clocks in a row at which the energy of a step's computations must rise to end the
@@ -243,6 +254,8 @@ class Session:
         tp_rank: int = 0,
         gpu: int = 0,
         clocks: str = "",
+        plan: str = "",
+        plan_time_ratio: float = 0.0,
         profile: bool = True,
         steps_per_clock: int = 5,
         rises_to_stop: int = 5,
