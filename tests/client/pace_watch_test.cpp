@@ -15,9 +15,9 @@ namespace {
 // What a rank's computations take over what its profile says, step by step.
 //
 // Noise of a computation 0.02 to 0.3 % and of a load 24 %, as recorded iterations have; a load takes up to 5 % of a
-// microbatch's time, in half of all ranks. The profile is off by up to 2 %. Temperature moves the pace by up to 3 % from
-// top to bottom, which takes 4 to 15 minutes, in steps of 0.2 to 5 s. Schedules change every few hundred steps, after
-// which the profile is off by up to 0.3 % more or less. One of 200 steps stalls, for half a step up to 20.
+// microbatch's time, in half of all ranks. The profile is off by up to 2 %. Temperature moves the pace by up to 3 %
+// from top to bottom, which takes 4 to 15 minutes, in steps of 0.2 to 5 s. Schedules change every few hundred steps,
+// after which the profile is off by up to 0.3 % more or less. One of 200 steps stalls, for half a step up to 20.
 class QuietRank {
  public:
   explicit QuietRank(unsigned seed) : random_(seed) {
