@@ -253,7 +253,7 @@ void add_emulate_command(const Command& program) {
       "    --microbatches 32 --pipelines 16 --tensor-parallel 8 \\\n"
       "    --straggler 1,1.05,1.1,1.2,1.5 --format json\n"
       "  flyball emulate examples/profiles/bert-1.3b-a100-4stage.csv \\\n"
-      "    --microbatches 32 --plan freqs_pipeline_00012.py\n"
+      "    --microbatches 32 --plan out/plan.json\n"
       "  flyball emulate --against examples/runs/two-stage\n"
       "  flyball emulate --against examples/runs/two-stage \\\n"
       "    --fitted-to examples/runs/two-stage --format json\n"

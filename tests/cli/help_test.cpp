@@ -93,6 +93,11 @@ TEST(Help, ExamplesRun) {
   const TempFolder folder;
   std::filesystem::create_directory_symlink(std::filesystem::path(FLYBALL_SOURCE_DIR) / "examples",
                                             folder.path() / "examples");
+  // What somebody has who says `--plan`.
+  const Ran planned =
+      run_flyball({"plan", "examples/profiles/bert-1.3b-a100-4stage.csv", "--microbatches", "32", "--out", "out"}, "",
+                  folder.path());
+  ASSERT_EQ(planned.status, 0) << planned.err;
   std::size_t count = 0;
   for (const auto& command : commands()) {
     for (const auto& example : examples_in(run_flyball(with(command, "--help")).out)) {
