@@ -32,6 +32,8 @@ class SlowSink : public ClockSink {
  public:
   void hold(Megahertz /*clock*/) override { sleep(); }
   void release() override { sleep(); }
+  void hold_limit(Watts /*limit*/) override { sleep(); }
+  void release_limit() override { sleep(); }
 
  private:
   static void sleep() {

@@ -44,8 +44,8 @@ Megahertz target_clock(const BoardSpec& spec, const BoardState& state) {
   Megahertz clock = set_clock(spec, state.applied);
   if (state.ramp_from.value() > 0.0) {
     const Nanoseconds step = std::max<Nanoseconds>(1, spec.character.ramp / kRampSteps);
-    const auto passed = static_cast<double>((state.now - state.ramp_begin) / step);
-    clock = state.ramp_from + (clock - state.ramp_from) * ((passed + 0.5) / kRampSteps);
+    const Nanoseconds passed = (state.now - state.ramp_begin) / step;
+    clock = state.ramp_from + (clock - state.ramp_from) * ((static_cast<double>(passed) + 0.5) / kRampSteps);
   }
   if (find_fault(state, SimFaultKind::kHot) != nullptr) clock = std::min(clock, spec.throttle);
   return clock;
