@@ -108,6 +108,7 @@ void run_command_line(int argc, const char* const* argv) {
   add_agent_command(commands);
   add_top_command(commands);
   add_serve_command(commands);
+  add_jobs_command(commands);
   add_messages_command(commands);
   add_account_command(commands, shell_line(argc, argv));
   add_forecast_command(commands, shell_line(argc, argv));

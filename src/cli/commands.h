@@ -22,6 +22,7 @@ void add_record_command(const Command& program);
 void add_sim_command(const Command& program);
 void add_agent_command(const Command& program);
 void add_top_command(const Command& program);
+void add_jobs_command(const Command& program);
 void add_serve_command(const Command& program);
 void add_messages_command(const Command& program);
 void add_account_command(const Command& program, const std::string& command_line);

@@ -69,6 +69,13 @@ RankRegistered PlanServer::join(const JobRequest& job, const RankRequest& rank) 
   return read_message<RankRegistered>(parse_json(address(), response.body));
 }
 
+JobList PlanServer::jobs() { return read_message<JobList>(parse_json(address(), ask("GET", "/v1/jobs").body)); }
+
+JobStatus PlanServer::status(const std::string& job) {
+  const Response response = ask("GET", fmt::format("/v1/jobs/{}", percent_encode(job)));
+  return read_message<JobStatus>(parse_json(address(), response.body));
+}
+
 MeasurementsTaken PlanServer::send(const std::string& job, const MeasurementReport& report) {
   const Response response =
       ask("POST", fmt::format("/v1/jobs/{}/measurements", percent_encode(job)), to_json(report).dump());

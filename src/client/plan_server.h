@@ -1,4 +1,4 @@
-// A rank's client of the planning server. Calls wait for the server's answer. Not thread-safe, except for interrupt().
+// A client of the planning server, for a rank or for somebody who watches. Calls wait for the server's answer. Not thread-safe, except for interrupt().
 #pragma once
 
 #include <cstdint>
@@ -54,6 +54,9 @@ class PlanServer {
   void send(const std::string& job, const PromiseReport& report);
   // Reports that the rank computes slower than it was profiled, or as fast again.
   void send(const std::string& job, const PaceReport& report);
+  // Both are for people who watch. The list takes the administrator's token where the server has one.
+  [[nodiscard]] JobList jobs();
+  [[nodiscard]] JobStatus status(const std::string& job);
   // Tells that the rank's training has ended.
   void end(const std::string& job, int rank);
 

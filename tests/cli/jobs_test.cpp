@@ -1,0 +1,119 @@
+// flyball jobs, asking a planning server.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+#include "server/test_server.h"
+
+namespace flyball::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Jobs : public ::testing::Test {
+ protected:
+  Jobs() : server_(with_administrator()), client_(server_.port(), kToken) {
+    write_file(folder_ / "admin", std::string(kAdministrator) + "\n");
+    write_file(folder_ / "job", std::string(kToken) + "\n");
+  }
+
+  static PlanningServerOptions with_administrator() {
+    PlanningServerOptions options = local_options();
+    options.administrator_token = kAdministrator;
+    options.open_registration = true;
+    return options;
+  }
+
+  // Two stages, each of which has run ten iterations: 60 J less than the 500 J of maximum clocks, give or take 3 J.
+  void plan_and_run() {
+    run_profiling(client_, small_job());
+    const auto schedule = client_.schedule("job", 0, 0);
+    ASSERT_TRUE(schedule);
+    for (int rank = 0; rank < 2; ++rank) {
+      PromiseReport report;
+      report.rank = rank;
+      report.version = schedule->version;
+      report.iterations = 10;
+      report.time = schedule->iteration_time;
+      report.at_maximum = schedule->max_clock_time;
+      report.savings.iterations = 10;
+      report.savings.energy = Joules(440);
+      report.savings.energy_at_maximum = Joules(500);
+      report.savings.energy_error = Joules(3);
+      report.session = 1 + rank;
+      const Response response = client_.ask("POST", "/v1/jobs/job/promises", to_json(report).dump());
+      ASSERT_EQ(response.status, 204u) << response.body;
+    }
+  }
+
+  [[nodiscard]] Ran jobs(std::vector<std::string> arguments, const std::string& token = "admin") const {
+    arguments.insert(arguments.begin(), {"jobs", "--server", fmt::format("127.0.0.1:{}", server_.port())});
+    if (!token.empty()) arguments.insert(arguments.end(), {"--token-file", folder_ / token});
+    return run_flyball(arguments, "", folder_.path());
+  }
+
+  TempFolder folder_;
+  ServerThread server_;
+  Client client_;
+};
+
+TEST_F(Jobs, AreListed) {
+  EXPECT_EQ(jobs({}).out, "the server has no jobs\n");
+  plan_and_run();
+  JobRequest other = small_job("other");
+  client_.post("/v1/jobs", to_json(other), 201);
+  const Ran ran = jobs({});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  // 2 * 60 J, with an error of sqrt(2) * 3 J.
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("ready"), HasSubstr("perseus"), HasSubstr("0.12 ± 0.0042")));
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("other"), HasSubstr("registering 0/2")));
+}
+
+TEST_F(Jobs, AreShownToTheirOwnersAndTheAdministrator) {
+  plan_and_run();
+  for (const char* token : {"admin", "job"}) {
+    const Ran ran = jobs({"job"}, token);
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    EXPECT_THAT(ran.out, AllOf(HasSubstr("a small job"), HasSubstr("2 GPUs: stages 2, pipelines 1, GPUs per stage 1;"),
+                               HasSubstr("in 10 iterations by plan")));
+  }
+  EXPECT_NE(jobs({}, "job").status, 0);
+  const Ran refused = jobs({"job"}, "");
+  EXPECT_NE(refused.status, 0);
+  EXPECT_THAT(refused.err, HasSubstr("401"));
+  EXPECT_THAT(jobs({"nobody"}).err, HasSubstr("404"));
+}
+
+TEST_F(Jobs, AreWrittenAsTheServerTellsThem) {
+  plan_and_run();
+  const Ran ran = jobs({"--format", "json"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto told = nlohmann::json::parse(ran.out).at("jobs").at(0);
+  EXPECT_EQ(told.at("job"), "job");
+  EXPECT_EQ(told.at("compared_iterations"), 10);
+  EXPECT_EQ(told.at("compared_energy_at_maximum_j"), 1000.0);
+}
+
+// A server without an administrator's token lists its jobs to everybody, and nothing more.
+TEST(JobsOfAnOpenServer, AreListed) {
+  ServerThread server;
+  Client client(server.port(), kToken);
+  client.post("/v1/jobs", to_json(small_job("open")), 201);
+  const Ran ran = run_flyball({"jobs", "--server", fmt::format("127.0.0.1:{}", server.port())});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("open"), HasSubstr("registering 0/2")));
+  EXPECT_THAT(ran.err, HasSubstr("give --token-file"));
+  EXPECT_THAT(run_flyball({"jobs", "--server", "127.0.0.1:1"}).err, Not(HasSubstr("terminate")));
+}
+
+}  // namespace
+}  // namespace flyball::testing
