@@ -81,7 +81,7 @@ Joules saved(const JobStatus& job) { return job.savings.energy_at_maximum - job.
 
 // "registering" and "profiling" with how many ranks have come so far.
 std::string state_text(const JobStatus& job) {
-  const std::string state(name_of(job.state));
+  std::string state(name_of(job.state));
   switch (job.state) {
     case JobState::kRegistering: return fmt::format("{} {}/{}", state, job.ranks_registered, job.ranks);
     case JobState::kProfiling: return fmt::format("{} {}/{}", state, job.ranks_profiled, job.ranks);

@@ -1,4 +1,5 @@
-// A client of the planning server, for a rank or for somebody who watches. Calls wait for the server's answer. Not thread-safe, except for interrupt().
+// A client of the planning server, for a rank or for somebody who watches. Calls wait for the server's answer. Not
+// thread-safe, except for interrupt().
 #pragma once
 
 #include <cstdint>
