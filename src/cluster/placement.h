@@ -68,6 +68,8 @@ class Placement {
   [[nodiscard]] int gpus_per_node() const { return gpus_per_node_; }
   [[nodiscard]] int free_gpus() const { return free_gpus_; }
   [[nodiscard]] int used_on(int node) const;
+  [[nodiscard]] bool is_on(int node) const { return powered_[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] bool is_away(int node) const { return away_[static_cast<std::size_t>(node)]; }
   [[nodiscard]] int empty_nodes_on() const { return static_cast<int>(whole_on_.size()); }
 
   // Sets whether a node is on. Free nodes that are on are taken first.

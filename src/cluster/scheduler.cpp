@@ -182,19 +182,16 @@ void Scheduler::metered(int job, int speed) {
 }
 
 void Scheduler::set_powered(int node, bool on) {
-  if (on == off_.contains(node)) {
-    if (!away_.contains(node)) state_.nodes_on += on ? 1 : -1;
-    on ? (void)off_.erase(node) : (void)off_.insert(node);
-  }
+  if (on == placement_.is_on(node)) return;
+  if (!placement_.is_away(node)) state_.nodes_on += on ? 1 : -1;
   placement_.set_powered(node, on);
 }
 
 void Scheduler::set_away(int node, bool away) {
-  if (away == away_.contains(node)) return;
+  if (away == placement_.is_away(node)) return;
   for (const int job : jobs_on(node)) preempted(job);
-  away ? (void)away_.insert(node) : (void)away_.erase(node);
   state_.nodes_away += away ? 1 : -1;
-  if (!off_.contains(node)) state_.nodes_on -= away ? 1 : -1;
+  if (placement_.is_on(node)) state_.nodes_on -= away ? 1 : -1;
   placement_.set_away(node, away);
   state_.free_gpus = placement_.free_gpus();
   due_ = true;

@@ -133,8 +133,6 @@ class Scheduler {
   std::optional<CostBelief> belief_;
   std::optional<PowerBook> power_book_;
   ClusterEvents happened_;
-  std::set<int> away_;  // nodes
-  std::set<int> off_;   // nodes
   bool due_ = false;
   Decision decision_;  // the last one
   std::optional<Seconds> wake_at_;

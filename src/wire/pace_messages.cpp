@@ -8,8 +8,7 @@ namespace {
 constexpr double kMostSlowdown = 1000.0;  // as of a straggler's notice
 constexpr const char* kCause =
     "Why, if it can be seen. computation: computations take longer at the clock that is asked for; throttled: the "
-    "device "
-    "says that it is held back; clock_not_taken: its clocks cannot be set.";
+    "device says that it is held back; clock_not_taken: its clocks cannot be set.";
 
 }  // namespace
 

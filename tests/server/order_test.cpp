@@ -74,6 +74,16 @@ void report(Client& client, const std::string& job, int rank, std::int64_t versi
   EXPECT_EQ(response.status, 204u) << response.body;
 }
 
+// Of the same job, as "fixed", whose ranks keep its schedule's order.
+std::vector<RankSchedule> schedules_in_fixed_order(Client& client, JobRequest job) {
+  job.id = "fixed";
+  job.order = JobOrder::kFixed;
+  run_profiling(client, job);
+  auto kept = schedules(client, job);
+  EXPECT_EQ(kept[0].order, 0);
+  return kept;
+}
+
 double max_clock_time(Client& client, const std::string& job) {
   return client.get("/v1/jobs/" + job + "/frontier").at("max_clock_time_s").get<double>();
 }
@@ -106,12 +116,7 @@ TEST(Order, IsThePlannersWhereRanksExecuteItAndMemoryIsStated) {
   EXPECT_EQ(slower[0].order, order);
 
   // In the schedule's order, the same job takes more energy and no less time.
-  JobRequest fixed = job;
-  fixed.id = "fixed";
-  fixed.order = JobOrder::kFixed;
-  run_profiling(client, fixed);
-  const auto kept = schedules(client, fixed);
-  EXPECT_EQ(kept[0].order, 0);
+  const auto kept = schedules_in_fixed_order(client, job);
   EXPECT_EQ(names_of(kept[0]), names_of_1f1b(0));
   EXPECT_EQ(client.status("fixed").planner, "perseus");
   EXPECT_GT(kept[0].iteration_energy, planned[0].iteration_energy);
@@ -140,12 +145,7 @@ TEST(Order, HasAPlaceForEveryWeightGradient) {
   }
   EXPECT_EQ(client.status("split").trouble, "");
 
-  JobRequest fixed = job;
-  fixed.id = "fixed";
-  fixed.order = JobOrder::kFixed;
-  run_profiling(client, fixed);
-  const auto kept = schedules(client, fixed);
-  EXPECT_EQ(kept[0].order, 0);
+  const auto kept = schedules_in_fixed_order(client, job);
   EXPECT_LE(planned[0].iteration_time.value(), 1.000001 * kept[0].iteration_time.value());
   EXPECT_GT(kept[0].iteration_energy, planned[0].iteration_energy);
 }
