@@ -17,6 +17,11 @@ class Fingerprint {
   // Adds a text. "ab" and then "c" gives another value than "a" and then "bc".
   void add(std::string_view text) { value_ = hash_text(text, value_) * 1099511628211u; }
   [[nodiscard]] std::uint64_t value() const { return value_ == 0 ? 1 : value_; }  // 0 is none
+  // The value in 52 bits, above 0: such numbers are exact in JSON, whoever reads it.
+  [[nodiscard]] std::int64_t number() const {
+    const std::uint64_t bits = value() & ((std::uint64_t{1} << 52u) - 1);
+    return bits == 0 ? 1 : static_cast<std::int64_t>(bits);
+  }
 
  private:
   std::uint64_t value_ = hash_text({});

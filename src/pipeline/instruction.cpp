@@ -1,6 +1,8 @@
 // Chunk numbers are the digits behind the last dot of a name.
 #include "pipeline/instruction.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -20,6 +22,10 @@ std::string_view announced_name(std::string_view instruction) {
     if (std::isdigit(static_cast<unsigned char>(c)) == 0) return instruction;
   }
   return instruction.substr(0, dot);
+}
+
+std::string name_of_chunk(std::string_view instruction, int chunk) {
+  return chunk == 0 ? std::string(instruction) : fmt::format("{}.{}", instruction, chunk);
 }
 
 }  // namespace flyball

@@ -1,6 +1,7 @@
 // The instructions of a pipeline stage.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace flyball {
@@ -44,6 +45,9 @@ inline constexpr std::string_view kClockChangeName = "clock_change";
 
 // Returns the name without the ".1" of a chunk's own profile, as a framework calls the instruction.
 [[nodiscard]] std::string_view announced_name(std::string_view instruction);
+
+// Returns the name with ".1" for chunk 1, as one of several chunks has it; that of chunk 0 is the name itself.
+[[nodiscard]] std::string name_of_chunk(std::string_view instruction, int chunk);
 
 // One entry of a stage's instruction stream.
 struct Instruction {

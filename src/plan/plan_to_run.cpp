@@ -21,9 +21,6 @@
 namespace flyball {
 namespace {
 
-// Numbers of this size are exact in JSON, whoever reads it.
-constexpr std::uint64_t kNumberBits = (std::uint64_t{1} << 52) - 1;
-
 std::optional<Watts> power_limit_of(const OptionLabels& labels, const std::string& source) {
   for (const Label& label : labels) {
     if (label.name != kPowerLimitLabel) continue;
@@ -80,10 +77,6 @@ ClockPlan highest_clocks(const ComputationDag& dag) {
   return plan_of_types(dag, options);
 }
 
-std::string name_of(std::string_view instruction, int chunk) {
-  return chunk == 0 ? std::string(instruction) : fmt::format("{}.{}", instruction, chunk);
-}
-
 std::string job_text(const PipelineSpec& job) {
   std::string text =
       fmt::format("{} and {}", schedule_name(job.schedule), counted(job.microbatches, "microbatch", "es"));
@@ -128,7 +121,7 @@ std::int64_t number_of_order(const PlanToRun& plan) {
       fingerprint.add(fmt::format("{} {} {}", one.instruction, one.microbatch, one.chunk));
     }
   }
-  return static_cast<std::int64_t>(std::max<std::uint64_t>(fingerprint.value() & kNumberBits, 1));
+  return fingerprint.number();
 }
 
 // "1410 and 1395", the clocks next to one that the board does not have.
@@ -226,8 +219,8 @@ void fit_to_job(PlanToRun& plan, const PipelineSpec& job, bool executes_order) {
       throw InputError(
           {plan.source},
           fmt::format("stage {} is to run {} as computation {}, where schedule {} of the job has {}", stage,
-                      name_of(planned[*other].instruction, planned[*other].chunk), *other + 1,
-                      schedule_name(job.schedule), name_of(instruction_name(there.kind), there.chunk)),
+                      name_of_chunk(planned[*other].instruction, planned[*other].chunk), *other + 1,
+                      schedule_name(job.schedule), name_of_chunk(instruction_name(there.kind), there.chunk)),
           plan.knows_operations
               ? "plan in that order (--order fixed), or set executes_order if the job runs the order that its session "
                 "gives"
@@ -286,7 +279,7 @@ void check_board(const PlanToRun& plan, int stage, std::span<const Megahertz> cl
     throw InputError({plan.source},
                      fmt::format("stage {} is to run {} of microbatch {} at {} MHz, a clock that its GPU does not have "
                                  "or that the agent allows to nobody; {}",
-                                 stage, name_of(one.instruction, one.chunk), one.microbatch, one.clock_mhz,
+                                 stage, name_of_chunk(one.instruction, one.chunk), one.microbatch, one.clock_mhz,
                                  neighbours(clocks, one.clock_mhz)),
                      "plan with a profile of this GPU");
   }

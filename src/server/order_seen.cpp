@@ -15,17 +15,9 @@
 namespace flyball {
 namespace {
 
-// Numbers of this size are exact in JSON, whoever reads it.
-constexpr std::uint64_t kNumberBits = (std::uint64_t{1} << 52) - 1;
-
-std::string name_of_instruction(const Instruction& one) {
-  const std::string_view name = instruction_name(one.kind);
-  return one.chunk == 0 ? std::string(name) : fmt::format("{}.{}", name, one.chunk);
-}
-
 bool reorders(std::string_view planner) { return planner == kFreeOrderPlanner || planner.starts_with("envpipe"); }
 
-std::uint64_t fingerprint_of(const ComputationDag& dag) {
+Fingerprint fingerprint_of(const ComputationDag& dag) {
   Fingerprint fingerprint;
   for (int stage = 0; stage < dag.stages(); ++stage) {
     fingerprint.add(fmt::format("stage {}", stage));
@@ -34,7 +26,7 @@ std::uint64_t fingerprint_of(const ComputationDag& dag) {
           fmt::format("{} {} {}", announced_name(dag.type_of(i).instruction), dag[i].microbatch, dag[i].chunk));
     }
   }
-  return fingerprint.value();
+  return fingerprint;
 }
 
 }  // namespace
@@ -48,9 +40,10 @@ OrderSeen order_seen_in(const JobRequest& request, int stage, std::int64_t plann
   const auto streams =
       make_schedule(parse_schedule(request.schedule), request.stages, request.microbatches, request.chunks);
   const InstructionStream& own = streams.at(static_cast<std::size_t>(stage));
-  const bool as_scheduled =
-      std::equal(own.begin(), own.end(), instructions.begin(), instructions.end(),
-                 [](const Instruction& one, const std::string& name) { return name_of_instruction(one) == name; });
+  const bool as_scheduled = std::equal(own.begin(), own.end(), instructions.begin(), instructions.end(),
+                                       [](const Instruction& one, const std::string& name) {
+                                         return name_of_chunk(instruction_name(one.kind), one.chunk) == name;
+                                       });
   if (!as_scheduled) return OrderSeen::kNotAsScheduled;
   return planned != 0 ? OrderSeen::kNotAsPlanned : OrderSeen::kAsTold;
 }
@@ -79,9 +72,8 @@ std::string kept_order_warning(const JobRequest& request) {
 }
 
 std::int64_t number_of_order(const ComputationDag& dag, const ComputationDag& scheduled) {
-  const std::uint64_t fingerprint = fingerprint_of(dag);
-  if (fingerprint == fingerprint_of(scheduled)) return 0;
-  return static_cast<std::int64_t>(std::max<std::uint64_t>(fingerprint & kNumberBits, 1));
+  const Fingerprint fingerprint = fingerprint_of(dag);
+  return fingerprint.value() == fingerprint_of(scheduled).value() ? 0 : fingerprint.number();
 }
 
 }  // namespace flyball
