@@ -19,7 +19,7 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test way-in python demo bench peers paper-tables real-runs measured-tables promise-worlds \
+.PHONY: help setup build test way-in python demo slurm-demo bench peers paper-tables real-runs measured-tables promise-worlds \
   discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks clean
 MAKEFLAGS += --no-print-directory
 
@@ -56,6 +56,9 @@ demo: build ## plan GPT-3 1.3B, then run the closed loop on simulated GPUs; see 
 	$(STEP) "Build the training client and the trainer" build/logs/trainer.log \
 	  cmake --build build -j $(JOBS) --target flyball_shared pipeline_trainer
 	scripts/demo_loop --out out/demo/loop
+
+slurm-demo: build ## a Slurm of four nodes with simulated GPUs on this machine, and a few jobs (installs Debian's Slurm)
+	@scripts/slurm_demo
 
 bench: ## build and run the benchmarks
 	@scripts/setup build bench
