@@ -19,8 +19,8 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test way-in python demo slurm-demo bench peers paper-tables real-runs measured-tables promise-worlds \
-  discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks clean
+.PHONY: help setup build test way-in python demo slurm-demo bench peers paper-tables real-runs measured-tables \
+  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
