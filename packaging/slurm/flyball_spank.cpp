@@ -26,17 +26,19 @@
 extern "C" {
 #include <slurm/spank.h>
 
+// NOLINTBEGIN(readability-identifier-naming): Slurm's names
 extern const char plugin_name[];
 extern const char plugin_type[];
 extern const unsigned int plugin_version;
 extern const unsigned int spank_plugin_version;
 SPANK_PLUGIN(flyball, 1)
+// NOLINTEND(readability-identifier-naming)
 }
 
 namespace {
 
 constexpr std::int64_t kMostIterations = 1'000'000'000'000;
-constexpr std::int64_t kMostGpus = 131'072;
+constexpr std::int64_t kMostGpus = 65'536;
 constexpr std::size_t kLongestKind = 64;
 
 std::string published;  // the comment; empty: the option was not given
@@ -48,26 +50,28 @@ using Problem = std::string;
 struct Elastic {
   std::string_view kind;
   std::int64_t iterations = 0;
-  std::int64_t least = 1;
+  std::int64_t least = 0;
   std::int64_t most = 0;
 };
 
 std::string quoted(std::string_view text) { return '"' + std::string(text) + '"'; }
 
 Problem read_number(std::string_view name, std::string_view text, std::int64_t most, std::int64_t& value) {
+  if (value != 0) return std::string(name) + " is given twice";
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size() && value >= 1 && value <= most) return {};
   return std::string(name) + " is " + quoted(text) + ", and has to be a whole number from 1 to " + std::to_string(most);
 }
 
 Problem read_kind(std::string_view text, std::string_view& kind) {
-  constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._+-";
+  constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  if (!kind.empty()) return "kind is given twice";
   kind = text;
   if (!text.empty() && text.size() <= kLongestKind && text.find_first_not_of(kAllowed) == std::string_view::npos) {
     return {};
   }
   return "kind is " + quoted(text) + ", and has to be 1 to " + std::to_string(kLongestKind) +
-         " letters, digits, '.', '_', '+' and '-'";
+         " letters, digits, '.', '_' and '-'";
 }
 
 Problem read_field(std::string_view field, Elastic& job) {
@@ -94,6 +98,7 @@ Problem read_option(std::string_view text, Elastic& job) {
        {std::pair{"kind", job.kind.empty()}, {"iterations", job.iterations == 0}, {"max", job.most == 0}}) {
     if (missing) return std::string(name) + " is missing; write elastic,kind=NAME,iterations=N,min=GPUS,max=GPUS";
   }
+  if (job.least == 0) job.least = 1;
   if (job.least > job.most) {
     return "min is " + std::to_string(job.least) + ", which is more than max, " + std::to_string(job.most);
   }

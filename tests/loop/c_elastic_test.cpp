@@ -63,7 +63,7 @@ TEST_F(CElastic, ReportsAndIsTold) {
   setenv("SLURM_JOB_ID", "12", 1);
   flyball_elastic* elastic = library_.open(4, note, this);
   ASSERT_NE(elastic, nullptr) << library_.last_error();
-  // The answer may be later than the call has patience for, if the machine is busy; it is then there some reports later.
+  // If the machine is busy, an answer may be later than a call has patience for; a later call returns it.
   int stop = 0;
   for (int i = 0; i < 600 && stop == 0; ++i) {
     stop = library_.report(elastic, 10, 10, 0.5);

@@ -136,6 +136,8 @@ class Slurm(unittest.TestCase):
             (right + ",min=5", "min is 5, which is more than max, 4"),
             (right + ",speed=5", 'there is no "speed"'),
             (right + ",", 'there is no ""'),
+            (right + ",max=8", "max is given twice"),
+            (right + ",kind=a", "kind is given twice"),
         ]:
             with self.subTest(option=option):
                 said = self.ask("sbatch", f"--flyball={option}", "--wrap=true", check=False)
@@ -149,8 +151,10 @@ class Slurm(unittest.TestCase):
         flyball = BUILD / "flyball"
         script = pathlib.Path(self.folder, "works.sh")
         script.write_text("#!/bin/sh\nsrun --ntasks=2 sh -c '"
-                          f"{flyball} sim work --gpu ${{CUDA_VISIBLE_DEVICES%%,*}} --seconds 1'\n")
+                          f"{flyball} sim work --gpu ${{CUDA_VISIBLE_DEVICES%%,*}} --seconds 2'\n")
         number = self.submit("--nodes=2", "--gpus-per-node=2", script)
+        self.wait("the job", lambda: self.job(number)["JobState"] == "RUNNING")
+        boards = DEMO.boards_of(self.ask("scontrol", "show", "job", "-d", "-o", number))
         self.ended(number)
         table = pathlib.Path(self.folder, "log", "jobs.csv")
 
@@ -159,7 +163,8 @@ class Slurm(unittest.TestCase):
             return [row for row in lines if int(row["job"]) == number]
 
         self.wait("the epilogs", lambda: len(rows()) == 2)
-        self.assertEqual(len({row["node"] for row in rows()}), 2)
+        self.assertEqual({row["node"]: [int(gpu) for gpu in row["gpus"].split()] for row in rows()}, boards)
+        self.assertEqual(len(boards), 2)
         for row in rows():
             self.assertEqual(len(row["gpus"].split()), 2)
             self.assertGreater(float(row["seconds"]), 1)
