@@ -177,6 +177,13 @@ int slurm_spank_init(spank_t spank, int count, char** arguments) {
       return -1;
     }
   }
+  // A job's environment has its option, for its steps; another job that it submits has one only if it is given one.
+  if (spank_context() == S_CTX_ALLOCATOR) {
+    for (const char* name :
+         {"_SLURM_SPANK_OPTION_flyball_flyball", "SLURM_SPANK__SLURM_SPANK_OPTION_flyball_flyball"}) {
+      unsetenv(name);
+    }
+  }
   return spank_option_register(spank, the_option()) == ESPANK_SUCCESS ? 0 : -1;
 }
 

@@ -14,6 +14,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socketserver
 import subprocess
 import sys
@@ -118,6 +119,15 @@ class Slurm(unittest.TestCase):
         self.assertIn("Comment=mine ", said)
         self.assertTrue(said.endswith("cluster=\n"), said)
 
+    def test_a_job_that_another_submits_has_an_option_of_its_own_or_none(self):
+        script = pathlib.Path(self.folder, "submits.sh")
+        script.write_text("#!/bin/sh\nfor option in --comment=mine --flyball=elastic,kind=b,iterations=9,max=2; do\n"
+                          "  number=$(sbatch --parsable -o /dev/null $option --wrap true)\n"
+                          "  scontrol show job $number | sed -n 's/ *Comment=//p'\ndone\n")
+        number = self.submit("--flyball=elastic,kind=a,iterations=5,max=2", script)
+        self.ended(number)
+        self.assertEqual(self.output(number).split(), ["mine", "flyball:elastic,kind=b,iterations=9,min=1,max=2"])
+
     def test_wrong_values_are_refused_with_the_reason(self):
         right = "elastic,kind=a,iterations=7,max=4"
         for option, reason in [
@@ -209,6 +219,27 @@ class Slurm(unittest.TestCase):
         second = json.loads(self.output(number).splitlines()[-2])
         self.assertEqual((second["first"], second["ranks"], second["stopped"]), (first["done"], 6, True))
         self.assertLess(second["loss"], first["loss"] * 2)  # it has not begun anew
+
+
+class Interrupted(unittest.TestCase):
+    def test_ctrl_c_leaves_nothing(self):
+        folder = tempfile.mkdtemp(prefix="flyball-slurm-test-")
+        os.rmdir(folder)
+        demo = subprocess.Popen([sys.executable, DEMO.__file__, "--folder", folder, "--build", BUILD], text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for line in demo.stdout:
+            if "jobs are submitted" in line:
+                break
+        time.sleep(3)  # some of them run
+        demo.send_signal(signal.SIGINT)
+        said = demo.communicate(timeout=120)[0]
+        self.assertEqual(demo.returncode, 130, said)
+        self.assertIn("have ended", said)
+        self.assertFalse(os.path.exists(folder))
+        cluster = DEMO.Cluster(folder, BUILD)
+        self.assertEqual(cluster.mine(), [])
+        boards = subprocess.run([BUILD / "flyball", "sim", "status", "--name", f"{cluster.sim}-n1"], capture_output=True)
+        self.assertNotEqual(boards.returncode, 0, boards.stdout)
 
 
 def missing():
