@@ -50,7 +50,7 @@ struct EngineJob {
   std::string reason;     // why it is pending or has failed, in the engine's words
   int restarts = 0;       // how often it was put back into the queue
   bool resizable = true;  // false: its GPUs were asked for in a way that resize() does not change
-  // Processors for each task, and tasks for each node, which a change of size keeps.
+  // Processors for each task, and tasks for each node (one, unless it asks for more), which a change of size keeps.
   int cpus_per_task = 1;
   int tasks_per_node = 1;
   GpuShape wanted;             // what it asks for; its nodes are those that it must have, often none

@@ -117,7 +117,8 @@ void Controller::decide(Seconds now) {
   causes_.clear();
   std::vector<Transition> changes;
   for (auto& [id, job] : jobs_) {
-    if (job.index < 0) continue;
+    // Of a job that the engine is changing, more will be known when it has done so.
+    if (job.index < 0 || (!job.wanted && job.seen.state == EngineJobState::kChanging)) continue;
     const GpuShape target = target_of(job);
     const std::optional<GpuShape> has = shape_of(job.seen);
     const bool runs = job.seen.state == EngineJobState::kRunning;

@@ -123,9 +123,10 @@ EngineJob read_job(const Json& json) {
   }
   job.resizable = job.resizable && number_of(json, "array_job_id", 0) == 0 && number_of(json, "het_job_id", 0) == 0;
   const auto tasks = std::max<std::int64_t>(number_of(json, "tasks", 1), 1);
-  job.wanted_nodes = static_cast<int>(std::max<std::int64_t>(number_of(json, "node_count", 1), 1));
   job.cpus_per_task = static_cast<int>(std::max<std::int64_t>(number_of(json, "cpus", 1) / tasks, 1));
-  job.tasks_per_node = std::max(static_cast<int>(tasks) / job.wanted_nodes, 1);
+  job.tasks_per_node = static_cast<int>(std::max<std::int64_t>(number_of(json, "tasks_per_node", 1), 1));
+  // Not node_count: of a job that was put back into the queue, 22.05 shows how many nodes it had, whatever it asks for.
+  job.wanted_nodes = static_cast<int>(tasks) / job.tasks_per_node;
   job.wanted.gpus_per_node = gpus_in(text_of(json, "tres_per_node")).count;
   const std::string required = text_of(json, "required_nodes");
   if (!required.empty()) job.wanted.nodes = expand_node_list(required);

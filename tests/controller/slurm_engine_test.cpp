@@ -72,7 +72,7 @@ TEST(SlurmEngine, ReadsNodes) {
 TEST(SlurmEngine, ReadsWhatLaterVersionsPrint) {
   const std::vector<EngineJob> jobs = parse_slurm_jobs(R"json({"jobs": [
       {"job_id": 7, "job_state": ["RUNNING"], "priority": {"set": true, "infinite": false, "number": 12},
-       "node_count": {"set": true, "infinite": false, "number": 1}, "tasks": {"set": true, "number": 2},
+       "node_count": {"set": true, "infinite": false, "number": 1}, "tasks": {"set": true, "number": 2}, "tasks_per_node": 2,
        "cpus": {"set": true, "number": 6}, "restart_cnt": 3, "nodes": "m1", "gres_detail": ["gpu:2(IDX:1,3)"]},
       {"job_id": 8, "job_state": ["RUNNING", "COMPLETING"], "nodes": "m2", "gres_detail": ["gpu:1(IDX:0)"]},
       {"job_id": 9, "job_state": ["PENDING"], "priority": {"set": true, "number": 0}}]})json");
