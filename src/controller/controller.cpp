@@ -61,7 +61,8 @@ void Controller::cycle(Seconds now) {
   set_nodes(view);
   adopt(now);
   set_limit(view, now);
-  if (options_.mode != ControllerMode::kObserves && scheduler_->is_due()) decide(now);
+  if (options_.mode != ControllerMode::kObserves) decide(now);
+  causes_.clear();
   std::vector<JobRecord> records;
   for (const std::int64_t id : std::exchange(changed_, {})) {
     if (const auto job = jobs_.find(id); job != jobs_.end()) records.push_back(job->second.record);
@@ -114,7 +115,6 @@ void Controller::decide(Seconds now) {
   for (int round = 0; round < kMostDecisions && scheduler_->is_due(); ++round) scheduler_->decide();
   if (causes_.empty()) causes_.emplace_back("what is known has changed");
   const std::string cause = fmt::format("{}", fmt::join(causes_, ", "));
-  causes_.clear();
   std::vector<Transition> changes;
   for (auto& [id, job] : jobs_) {
     // Of a job that the engine is changing, more will be known when it has done so.
@@ -227,6 +227,7 @@ void Controller::settled(Job& job) {
   ClusterJob& one = scheduler_->state().jobs[at(job.index)];
   one.in_transition = false;
   if (!one.has_gpus()) return;
+  try_to("explain", job, [&] { engine_.explain(job.seen, "flyball: " + job.why); });
   settle(job.index);
   one.phase = JobPhase::kRunning;
   one.done = job.record.iteration;
@@ -262,7 +263,7 @@ ElasticAnswer Controller::report(std::int64_t job, std::optional<std::int64_t> u
   if (user && *user != 0 && *user != owner->second) {
     throw ReportRefusal(403, fmt::format("job {} is another user's", job));
   }
-  told_.push_back({job, told});
+  told_[job] = told;
   return {stops_.count(job) != 0};
 }
 
@@ -287,7 +288,7 @@ ClusterJobStatus Controller::status_of(const Job& job) const {
   }
   shown.to_gpus = job.wanted ? job.wanted->target.gpus() : shown.gpus;
   shown.iteration = job.record.iteration;
-  shown.iterations = job.record.iterations > 0.0 ? job.record.iterations : job.option.iterations;
+  shown.iterations = job.iterations();
   shown.step = job.step;
   shown.why = job.why;
   const bool runs = job.seen.state == EngineJobState::kRunning;

@@ -95,12 +95,9 @@ class Controller : private SchedulerHost {
     // Since it started:
     Seconds step;
     int reports = 0;
-  };
-  struct Told {
-    std::int64_t job = 0;
-    ElasticReport report;
-  };
 
+    [[nodiscard]] double iterations() const { return record.iterations > 0.0 ? record.iterations : option.iterations; }
+  };
   void settle(int job) override;
   void stopped(int job) override;
   void moves(int /*job*/) override {}
@@ -162,8 +159,8 @@ class Controller : private SchedulerHost {
   std::vector<std::string> causes_;  // what has happened since the last decision
   std::vector<std::string> decided_;
 
-  mutable std::mutex mutex_;  // guards what follows
-  std::vector<Told> told_;
+  mutable std::mutex mutex_;                    // guards what follows
+  std::map<std::int64_t, ElasticReport> told_;  // the last of each job
   std::optional<BudgetOrder> new_order_;
   std::map<std::int64_t, std::int64_t> users_;  // by job
   std::set<std::int64_t> stops_;                // jobs that are to be told to stop

@@ -55,9 +55,8 @@ void Controller::begin(const EngineView& view) {
 
 // Whether the job has ended because it was told to, with work left.
 bool Controller::stopped_for_us(const Job& job) const {
-  const double all = job.record.iterations > 0.0 ? job.record.iterations : job.option.iterations;
   return job.seen.state == EngineJobState::kCompleted && job.record.told == job.seen.restarts &&
-         job.record.iteration < all;
+         job.record.iteration < job.iterations();
 }
 
 void Controller::read_jobs(const EngineView& view, Seconds now) {
@@ -121,15 +120,15 @@ void Controller::end(std::int64_t id, const char* how) {
 }
 
 void Controller::take_reports() {
-  std::vector<Told> told;
+  std::map<std::int64_t, ElasticReport> told;
   std::optional<BudgetOrder> order;
   {
     const std::lock_guard lock(mutex_);
     told.swap(told_);
     order.swap(new_order_);
   }
-  for (const Told& one : told) {
-    if (const auto job = jobs_.find(one.job); job != jobs_.end()) take_report(job->second, one.report);
+  for (const auto& [id, report] : told) {
+    if (const auto job = jobs_.find(id); job != jobs_.end()) take_report(job->second, report);
   }
   if (!order) return;
   // An order for a while leaves what counts afterwards as it was.
@@ -150,7 +149,7 @@ void Controller::take_report(Job& job, const ElasticReport& told) {
   if (job.index < 0 || job.wanted) return;
   ClusterJob& one = scheduler_->state().jobs[at(job.index)];
   settle(job.index);
-  one.iterations = std::max(job.record.iterations, told.iteration);
+  one.iterations = std::max(job.iterations(), told.iteration);
   one.done = told.iteration;
   one.iterations_per_second = told.step.value() > 0.0 ? 1.0 / told.step.value() : 0.0;
   if (job.reports == kReportsToLearn && told.step.value() > 0.0) learn(job);
@@ -210,7 +209,7 @@ int Controller::add_job(const Job& job) {
   one.kind = kind_of(job.option);
   one.requested_gpus = scheduler_->state().kinds[at(one.kind)].sizes.front();
   one.submit = one.since = scheduler_->state().now;
-  one.iterations = job.record.iterations > 0.0 ? job.record.iterations : job.option.iterations;
+  one.iterations = job.iterations();
   one.done = job.record.iteration;
   return scheduler_->add_job(one);
 }

@@ -122,6 +122,8 @@ EngineJob read_job(const Json& json) {
     job.resizable = job.resizable && text_of(json, other).empty();
   }
   job.resizable = job.resizable && number_of(json, "array_job_id", 0) == 0 && number_of(json, "het_job_id", 0) == 0;
+  // Only batch jobs can be put back into the queue.
+  job.resizable = job.resizable && json.value("requeue", true) && json.value("batch_flag", true);
   const auto tasks = std::max<std::int64_t>(number_of(json, "tasks", 1), 1);
   job.cpus_per_task = static_cast<int>(std::max<std::int64_t>(number_of(json, "cpus", 1) / tasks, 1));
   job.tasks_per_node = static_cast<int>(std::max<std::int64_t>(number_of(json, "tasks_per_node", 1), 1));
