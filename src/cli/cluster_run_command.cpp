@@ -1,5 +1,5 @@
-// flyball cluster run, status, submit and budget: the scheduler on a real cluster. run has two threads: one looks at the
-// cluster and acts, which blocks, and the main one answers HTTP.
+// flyball cluster run, status, submit and budget: the scheduler on a real cluster. run has two threads: one looks at
+// the cluster and acts, which blocks, and the main one answers HTTP.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -330,7 +330,7 @@ void add_status(const Command& parent) {
   command.footer(
       "Examples:\n"
       "  flyball cluster status\n"
-      "  flyball cluster status --controller unix:/run/flyball/cluster.sock --format json");
+      "  flyball cluster status --controller unix:/run/cluster.sock --format json");
   command.callback([options] { run_status(*options); });
 }
 
@@ -347,15 +347,17 @@ void add_budget(const Command& parent) {
   add_value(command, "--until", options->until, parse_until, "TIME",
             "time of day (18:00) or duration (3600s) after which the budget before counts again");
   add_ask_options(command, options->ask);
+  add_format(command, options->ask.format);
   command.footer(
       "Examples:\n"
       "  flyball cluster budget 12kW\n"
-      "  flyball cluster budget 9kW --until 18:00 --controller unix:/run/flyball/cluster.sock");
+      "  flyball cluster budget 9kW --until 18:00 --controller unix:/run/cluster.sock");
   command.callback([options] {
-    const Watts budget = parse_watts("POWER", options->budget);
-    (void)ask(options->ask, "PUT", "/v1/cluster/budget", to_json(BudgetOrder{budget, options->until}).dump());
-    print_result(fmt::format("{:g} W{}\n", budget.value(),
-                             options->until ? " until " + clock_time(*options->until) : " from now on"));
+    const BudgetOrder order{parse_watts("POWER", options->budget), options->until};
+    (void)ask(options->ask, "PUT", "/v1/cluster/budget", to_json(order).dump());
+    if (options->ask.format == "json") return print_result(to_json(order).dump() + "\n");
+    print_result(fmt::format("{:g} W{}\n", order.budget.value(),
+                             order.until ? " until " + clock_time(*order.until) : " from now on"));
   });
 }
 
@@ -367,6 +369,7 @@ struct SubmitOptions {
   std::optional<double> iterations;
   std::optional<std::string> controller;
   std::vector<std::string> sbatch;
+  std::optional<std::string> format;
 };
 
 void run_submit(const SubmitOptions& options) {
@@ -383,7 +386,9 @@ void run_submit(const SubmitOptions& options) {
                        fmt::format("--export=ALL,{}={}", kClusterVariable, controller_address(options.controller))};
   submission.sbatch.insert(submission.sbatch.end(), options.sbatch.begin(), options.sbatch.end());
   SlurmEngine engine;
-  print_result(fmt::format("job {} waits for the controller\n", engine.submit(submission)));
+  const std::int64_t job_number = engine.submit(submission);
+  print_result(options.format == "json" ? nlohmann::ordered_json{{"job", job_number}}.dump() + "\n"
+                                        : fmt::format("job {} waits for the controller\n", job_number));
 }
 
 void add_submit(const Command& parent) {
@@ -397,10 +402,12 @@ void add_submit(const Command& parent) {
   add_value(
       command, "--controller", options->controller, parse_path, "ADDRESS",
       fmt::format("where the job reports to (default: what {} names, else {})", kClusterVariable, kClusterAddress));
+  add_format(command, options->format);
   command.add_option("SBATCH", options->sbatch, "after --: options of sbatch, the script and its arguments");
   command.footer(
-      "The job is submitted held, with one node, one task and one GPU, and the controller\n"
-      "gives it its size. Its script must go on from a checkpoint when it is started again.\n\n"
+      "The job is submitted held, with one node, one task and one GPU, and the\n"
+      "controller gives it its size. Its script must go on from a checkpoint when it is\n"
+      "started again.\n\n"
       "Examples:\n"
       "  flyball cluster submit --kind resnet50 --iterations 20000 --max 8 -- job.sh\n"
       "  flyball cluster submit --kind bert --iterations 5000 --min 2 --max 8 -- \\\n"

@@ -1,5 +1,5 @@
-// A cluster engine in memory: jobs are put where they ask to be as soon as they may start and there is room. Any act can
-// be made to fail, as if the controller's process had been killed before it or just after it.
+// A cluster engine in memory: jobs are put where they ask to be as soon as they may start and there is room. Any act
+// can be made to fail, as if the controller had been killed before it or just after it.
 #pragma once
 
 #include <algorithm>

@@ -20,8 +20,8 @@ std::string recorded(const std::string& name) {
   return read_text_file(std::string(FLYBALL_SOURCE_DIR "/tests/controller/slurm_22_05/") + name);
 }
 
-// The recorded cluster, by its own `squeue` and `sinfo`: 14 runs on n1 and n2 with one GPU and two processors for a task
-// on each; 16 and 19 run on n3; 21 is held; 22 ended with status 0, 23 with 3, 15 was cancelled; n4 is drained.
+// The recorded cluster, by its own `squeue` and `sinfo`: 14 runs on n1 and n2 with a GPU and two processors for a
+// task on each; 16 and 19 run on n3; 21 is held; 22 ended with status 0, 23 with 3, 15 was cancelled; n4 is drained.
 TEST(SlurmEngine, ReadsJobsOfAClusterThatRuns) {
   const std::vector<EngineJob> jobs = parse_slurm_jobs(recorded("squeue.json"));
   std::vector<std::int64_t> ids;
@@ -72,7 +72,8 @@ TEST(SlurmEngine, ReadsNodes) {
 TEST(SlurmEngine, ReadsWhatLaterVersionsPrint) {
   const std::vector<EngineJob> jobs = parse_slurm_jobs(R"json({"jobs": [
       {"job_id": 7, "job_state": ["RUNNING"], "priority": {"set": true, "infinite": false, "number": 12},
-       "node_count": {"set": true, "infinite": false, "number": 1}, "tasks": {"set": true, "number": 2}, "tasks_per_node": 2,
+       "node_count": {"set": true, "infinite": false, "number": 1}, "tasks": {"set": true, "number": 2},
+       "tasks_per_node": 2,
        "cpus": {"set": true, "number": 6}, "restart_cnt": 3, "nodes": "m1", "gres_detail": ["gpu:2(IDX:1,3)"]},
       {"job_id": 8, "job_state": ["RUNNING", "COMPLETING"], "nodes": "m2", "gres_detail": ["gpu:1(IDX:0)"]},
       {"job_id": 9, "job_state": ["PENDING"], "priority": {"set": true, "number": 0}}]})json");
