@@ -270,13 +270,6 @@ TEST_F(SessionStreamTest, ASlowGpuAndASlowLinkAreFoundOnTheDevicesTimeline) {
   };
   slowness_ = 4.0;
   EXPECT_TRUE(told(PaceOf::kComputing, true));
-  if (HasFailure())
-    server_.look([](const JobServer& heard) {
-      for (const PaceReport& one : heard.paces)
-        std::cerr << "PACE " << name_of(one.of) << " " << one.slowdown << " " << one.since << " " << name_of(one.cause)
-                  << "\n";
-      return true;
-    });
   slowness_ = 1.0;
   EXPECT_TRUE(told(PaceOf::kComputing, false));
   slow_link = 4.0;
