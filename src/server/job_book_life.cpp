@@ -1,5 +1,5 @@
-// What ranks say about themselves while they train: that they compute or transfer slower than before, that they have ended, or, by
-// their silence, that they are lost.
+// What ranks say about themselves while they train: that they compute or transfer slower than before, that they have
+// ended, or, by their silence, that they are lost.
 #include <fmt/format.h>
 
 #include <algorithm>

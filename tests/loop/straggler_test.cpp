@@ -1,6 +1,6 @@
 // Sessions and planning server together: one of two GPUs becomes slow and recovers, and the other one's clocks follow
-// without a call by the engine; or the link between them does, and is told as such. Real time passes, and a machine that is busy may slow any GPU down; but what is waited
-// for comes on every machine.
+// without a call by the engine; or the link between them does, and is told as such. Real time passes, and a machine
+// that is busy may slow any GPU down; but what is waited for comes on every machine.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Whether ranks that compute slower, and links that are slower, are found on boards that are not ideal, in virtual time:
-// by what an engine that runs ahead of its GPUs has noted in its streams.
+// Whether ranks that compute slower, and links that are slower, are found on boards that are not ideal, in virtual
+// time: by what an engine that runs ahead of its GPUs has noted in its streams.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -160,8 +160,8 @@ TEST(PaceInWorlds, ARankThatComputesSlowerIsFoundWithinFiveIterations) {
   }
 }
 
-// Each link of a pipeline takes ten times as long for a while: the ranks at its ends find it, in its first iteration for
-// a promise that is broken, and within five for good. Nobody else finds anything, and nobody computes slower.
+// Each link of a pipeline takes ten times as long for a while: the ranks at its ends find it, in its first iteration
+// for a promise that is broken, and within five for good. Nobody else finds anything, and nobody computes slower.
 TEST(PaceInWorlds, ASlowLinkIsFoundByItsEnds) {
   for (const std::uint32_t seed : {1u, 2u, 3u}) {
     WatchedTraining training(four_unkind_stages(seed));
