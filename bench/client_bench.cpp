@@ -247,8 +247,8 @@ BENCHMARK(session_set_speed_in_after_work)
     ->UseManualTime()
     ->Iterations(2 * OneStageJob::kMicrobatches);
 
-// begin_in and end_in of a computation that is watched: the session has profiled itself in the stream and has a plan. In
-// the two steps that are measured, the GPU is busy with something else.
+// begin_in and end_in of a computation that is watched: the session has profiled itself in the stream and has a plan.
+// In the two steps that are measured, the GPU is busy with something else.
 void session_watched_in_stream(benchmark::State& state) {
   const SimulatedStream stream(false);
   const auto work = stream.call<decltype(flyball_sim_queue_work)>("flyball_sim_queue_work");

@@ -31,8 +31,8 @@ Seconds ComputingTimes::at(std::uint16_t type, Megahertz clock) const {
   return Seconds(cycles / clock.value());
 }
 
-// Of a computation that takes t0 at the clock before and t1 at the new one, left / t0 is done when the change comes, and
-// the rest takes t1 (1 - left / t0).
+// Of a computation that takes t0 at the clock before and t1 at the new one, left / t0 is done when the change comes,
+// and the rest takes t1 (1 - left / t0).
 Seconds ComputingTimes::after_change(std::uint16_t type, Megahertz clock, Megahertz before, Seconds since) const {
   const Seconds usual = at(type, clock);
   if (since >= settling_) return usual;

@@ -1,5 +1,5 @@
-// The ranks of a job that compute, or transfer, slower than they were profiled, as they report it themselves (PaceReport;
-// docs/decisions/0066-stragglers-are-found.md).
+// The ranks of a job that compute, or transfer, slower than they were profiled, as they report it themselves
+// (PaceReport; docs/decisions/0066-stragglers-are-found.md).
 #pragma once
 
 #include <cstdint>

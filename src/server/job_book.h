@@ -121,7 +121,8 @@ class JobBook {
   void take_order(const std::string& id, const OrderReport& report);
   void take_promise(const std::string& id, const PromiseReport& report);
   // Takes a report of a rank that computes or transfers slower than it was profiled, or as fast again. Other pipelines'
-  // schedules follow what computes slower. Reports are not stored: a session tells a server again that may have forgotten it.
+  // schedules follow what computes slower. Reports are not stored: a session tells a server again that may have
+  // forgotten it.
   void take_pace(const std::string& id, const PaceReport& report);
   // Takes the word of a rank that its training has ended.
   void end_rank(const std::string& id, int rank);
