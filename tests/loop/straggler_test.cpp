@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "client/session_fixture.h"
+#include "loop/node.h"
 #include "server/test_server.h"
 
 namespace flyball {
@@ -194,6 +195,20 @@ TEST_F(SlowLinkTest, IsToldAsSuchAndNotAsAStraggler) {
   }
   for (const FoundStraggler& one : status.found_stragglers) EXPECT_LT(one.slowdown, 2.0) << one.rank;
   EXPECT_TRUE(train_until(1.0, [&] { return is_told(0); }));
+}
+
+// The example trainer with two pipelines of two stages, all of them processes. The second one's GPUs compute twice as
+// long for a while, and nobody announces it. The trainer itself compares what it has added up from step to step.
+TEST(Loop, TheSlowPipelineOfTwoIsFound) {
+  testing::Node node(2, 4);
+  node.start_trainer({"--data-parallel", "2", "--straggler", "2", "--steps", "3"});
+  ASSERT_TRUE(testing::wait_until([&] { return !node.trainer.running(); }, std::chrono::minutes(4)))
+      << node.trainer.output();
+  EXPECT_EQ(node.trainer.status(), 0) << node.trainer.output();
+  EXPECT_NE(node.trainer.output().find("times as long as it did when it was profiled"), std::string::npos);
+  EXPECT_NE(node.trainer.output().find("computes as fast as usual again"), std::string::npos);
+  EXPECT_EQ(node.windows("planned, straggler"), 1);
+  EXPECT_EQ(node.windows("planned, recovered"), 1);
 }
 
 }  // namespace
