@@ -26,16 +26,15 @@
 #include "base/units.h"
 #include "client/change_probe.h"
 #include "client/clock_controller.h"
-#include "client/computing_times.h"
 #include "client/device_timeline.h"
 #include "client/instruction_types.h"
 #include "client/online_profiler.h"
-#include "client/pace_watch.h"
 #include "client/plan_server.h"
 #include "client/promise_guard.h"
 #include "client/savings.h"
 #include "client/session_options.h"
 #include "client/session_state.h"
+#include "client/step_watch.h"
 #include "driver/gpu.h"
 #include "measure/sampler.h"
 #include "wire/job_messages.h"
@@ -164,9 +163,11 @@ class Session {
   [[nodiscard]] std::optional<PromiseReport> promise_report(Nanoseconds begin, Nanoseconds end);
   // What the computations of a step took, beside what the sweep says.
   struct Computing {
-    int slowest = -1;      // type that took longest by that comparison; below 0: nothing to compare
-    double of_type = 0.0;  // its time over that of the sweep
-    double of_all = 0.0;   // the same of all computations
+    int slowest = -1;                      // type that took longest by that comparison; below 0: nothing to compare
+    double of_type = 0.0;                  // its time over that of the sweep
+    double of_all = 0.0;                   // the same of all computations
+    PaceOf transfer = PaceOf::kComputing;  // that took longest over the usual; kComputing: none took longer
+    double of_transfer = 0.0;              // its time over the usual
   };
   [[nodiscard]] Computing compare_with_sweep() const;
   [[nodiscard]] std::string cause_of(const Computing& computing) const;
@@ -175,10 +176,20 @@ class Session {
   void tell_savings();
   [[nodiscard]] PromiseReport taken_promise(std::unique_lock<std::mutex>& lock);
   void notice(const std::string& words);
-  void adopt_times(const std::shared_ptr<const ComputingTimes>& times);
-  void note_asked(const InstructionSpan& span, bool measured);
+  void note_asked(const InstructionSpan& span);
+  [[nodiscard]] Megahertz clock_asked(std::uint32_t mhz) const { return mhz > 0 ? Megahertz(mhz) : clocks_.front(); }
   void watch_pace();
   [[nodiscard]] bool hand_over_pace();
+  [[nodiscard]] bool tells_pace(std::uint16_t type) const;
+  void begin_watching_stream();
+  [[nodiscard]] std::optional<std::size_t> watched_moment(std::uint16_t type);
+  [[nodiscard]] std::optional<std::size_t> watched_change(std::uint32_t before_mhz);
+  [[nodiscard]] std::size_t next_moment(std::size_t count);
+  void end_watching_stream();
+  void watch_stream();
+  [[nodiscard]] bool watch_stream(std::size_t slot);
+  [[nodiscard]] Nanoseconds watched_at(std::size_t slot, std::size_t moment) const;
+  [[nodiscard]] std::string words_of(PaceOf transfer) const;
 
   // The reporter's thread: evaluates the sweep and reports to the server.
   void report();
@@ -229,11 +240,31 @@ class Session {
   PromiseGuard guard_;
   std::optional<PromiseGuard> trusted_;  // as it was when the schedule before began
   std::int64_t trusted_version_ = 0;
-  double guarded_ratio_ = 0.0;                   // of the schedule that it has adopted
-  std::shared_ptr<const ComputingTimes> times_;  // of the last sweep; null before its end
-  PaceWatch pace_;
-  std::optional<PaceWatch::Change> pace_change_;  // not handed over yet
-  std::vector<std::int32_t> asked_;  // by span, the clock asked for in MHz (0: default); -1: it had just been asked for
+  double guarded_ratio_ = 0.0;  // of the schedule that it has adopted
+  StepWatch watch_;             // by the last sweep's profile
+  // By span, the clock asked for in MHz (0: default); -1: it had just been asked for; kInStream.
+  static constexpr std::int32_t kInStream = -2;
+  std::vector<std::int32_t> asked_;
+  // A step's spans of which moments are noted on the device's timeline. It may end before the GPU has come to these.
+  struct WatchedInStream {
+    std::int64_t step = 0;    // 0: none
+    std::size_t moments = 0;  // that are noted
+    struct Change {
+      std::size_t moment;  // in which the clock was asked for
+      Megahertz before;
+    };
+    struct Span {
+      std::uint16_t type;
+      Megahertz clock;
+      std::optional<Change> change;  // none: that was in an earlier step
+      std::size_t begin;             // moment; the next one is its end
+    };
+    std::vector<Span> spans;
+    std::optional<Change> change;  // the last
+  };
+  std::array<WatchedInStream, 2> in_stream_;  // taken in turn
+  WatchedInStream* noting_ = nullptr;         // of this step; null: it is not watched
+  std::optional<std::size_t> end_moment_;     // of the span that has begun; none: it is not watched
   std::uint32_t asked_mhz_ = 0;
   std::uint32_t begun_mhz_ = 0;  // asked for at the beginning of the last span
   Nanoseconds begun_since_ = 0;
@@ -280,8 +311,11 @@ class Session {
     Computing computing;   // of the step that it was reported after
   };
   std::shared_ptr<const ComputingTimes> newest_times_;
-  std::optional<PaceReport> pace_report_;  // the latest
-  bool pace_due_ = false;                  // whether it is to be sent
+  struct PaceNews {
+    std::optional<PaceReport> report;  // the latest
+    bool due = false;                  // whether it is to be sent
+  };
+  std::array<PaceNews, kPacesOfRank> paces_;
   bool listener_gone_ = false;
   bool reporter_gone_ = false;
   std::deque<PromiseNews> promises_;                         // to be reported

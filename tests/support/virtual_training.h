@@ -55,6 +55,14 @@ class VirtualTraining {
   void warm_up(const Orders& orders);
   // Sweeps the clocks, as sessions do, and returns what the ranks report.
   [[nodiscard]] std::vector<RankMeasurements> profile();
+  // From the next iteration on, a stage's computations or a link's transfers take so many times as long.
+  void slow_stage(std::size_t stage, double times) { stages_[stage].slowdown = times; }
+  void slow_link(std::size_t link, double times) { link_slowdowns_[link] = times; }
+  // What a stage ran in the last iteration, and the name of a type.
+  [[nodiscard]] const std::vector<InstructionSpan>& spans(std::size_t stage) const { return stages_[stage].spans; }
+  // When its computations' clocks were asked for.
+  [[nodiscard]] const std::vector<Nanoseconds>& asked(std::size_t stage) const { return stages_[stage].asked_times; }
+  [[nodiscard]] static std::string type_name(std::uint16_t type);
   // The times of the computations of the last iteration, by stage.
   [[nodiscard]] std::vector<std::vector<MeasuredTimes>> measured() const;
 
@@ -71,9 +79,11 @@ class VirtualTraining {
   struct Stage {
     BoardSpec spec;
     BoardState state;
+    double slowdown = 1.0;
     Nanoseconds next_change = 0;  // of the energy counter
     std::vector<CounterPoint> counter;
     std::vector<InstructionSpan> spans;  // of this iteration
+    std::vector<Nanoseconds> asked_times;
     // The newest clock that was asked for and has not been handed to the driver.
     std::optional<Megahertz> wanted;
     Nanoseconds arrives = 0;
@@ -103,6 +113,7 @@ class VirtualTraining {
   const TrainingWorld world_;
   std::vector<Stage> stages_;
   std::vector<Link> links_;
+  std::vector<double> link_slowdowns_;
   std::uint64_t draws_ = 0;
 };
 
