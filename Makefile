@@ -60,12 +60,13 @@ demo: build ## plan GPT-3 1.3B, then run the closed loop on simulated GPUs; see 
 slurm-demo: build python ## a Slurm of four nodes with simulated GPUs on this machine, and a few jobs (installs Debian's Slurm)
 	@scripts/slurm_demo
 
-slurm: setup python ## test the plugin and an elastic job on a real Slurm (installs Debian's Slurm)
+slurm: setup python ## test the plugin, an elastic job and the controller on a real Slurm (installs Debian's Slurm)
 	@scripts/setup slurm
 	$(STEP) "Configure build/" build/logs/configure.log cmake --preset release
 	$(STEP) "Build the plugin and what the nodes run" build/logs/slurm-build.log cmake --build build -j $(JOBS) \
 	  --target flyball flyball_nvidia_ml flyball_cuda flyball_shared pipeline_trainer flyball_spank
 	@tests/slurm/slurm_test.py
+	@tests/slurm/controller_test.py build
 
 bench: ## build and run the benchmarks
 	@scripts/setup build bench
