@@ -15,8 +15,6 @@ namespace {
 // take a fifth more time; half as many cost 0.010, up to 0.61.
 constexpr std::size_t kHalf = 6;
 constexpr double kUnreached = std::numeric_limits<double>::infinity();
-// Energies closer than this are equal: far less than a meter can tell, far more than a sum's rounding.
-constexpr double kSameJoules = 1e-9;
 
 }  // namespace
 
