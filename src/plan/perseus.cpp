@@ -130,7 +130,7 @@ class Crawl {
     for (; next_ > stretch.t_low || (next_ == t_min_ && stretch.t_low == t_min_);
          next_ = std::max(t_min_, next_ - spacing(stretch.price))) {
       if (next_ == t_min_) {
-        rounding_->add_fastest(stretch, t_min_, search_trials(*problem_.dag));
+        rounding_->add_fastest(stretch, t_min_, search_trials(*problem_.dag), asks_for_fastest());
         next_ = -1;
         break;
       }
@@ -178,6 +178,10 @@ class Crawl {
            progress_(reached == t_min_ ? 1.0 : static_cast<double>(t_star_ - reached) / static_cast<double>(whole));
   }
 
+  [[nodiscard]] bool asks_for_fastest() const {
+    return std::ranges::any_of(problem_.focus, [&](Nanoseconds time) { return time <= t_min_; });
+  }
+
   // How many threads are worth starting: one where all points together take a few milliseconds.
   [[nodiscard]] unsigned threads() const {
     if (operations_looked_at() < kWorthThreads) return 1;
@@ -205,8 +209,8 @@ class Crawl {
   // By all points together.
   [[nodiscard]] std::int64_t operations_looked_at() const { return points_ * problem_.dag->size(); }
 
-  // The plan of least total energy is polished while that of T_min still is. Those of the focus follow, since they may
-  // begin at what has become of that.
+  // The plan of least total energy is polished while that of T_min still is. Those of the focus that are slower than
+  // T_min follow, since they may begin at what has become of that.
   void polish() {
     const auto start = [&](std::size_t index, Nanoseconds deadline, std::int64_t work) {
       rounding_->polish(frontier_.plan(index), std::max(deadline, frontier_.points()[index].time),
@@ -218,7 +222,7 @@ class Crawl {
     frontier_.finish();
     for (const Nanoseconds time : problem_.focus) {
       if (!report(t_min_)) return;
-      if (time < t_star_) start(frontier_.lookup(time), time, kSearchWork);
+      if (time > t_min_ && time < t_star_) start(frontier_.lookup(time), time, kSearchWork);
     }
   }
 
