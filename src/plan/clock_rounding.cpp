@@ -208,10 +208,10 @@ void ClockRounder::fill_backwards(Nanoseconds deadline) {
   }
 }
 
-void ClockRounder::polish(Nanoseconds deadline, int trials) {
+void ClockRounder::polish(Nanoseconds deadline, int trials, int turns) {
   RoundingRandom random;
-  for (int turn = 0; turn < kPolishTurns; ++turn) {
-    if (searches_.neighbourhoods) neighbourhoods_.improve(level_, deadline, trials / kPolishTurns, random);
+  for (int turn = 0; turn < turns; ++turn) {
+    if (searches_.neighbourhoods) neighbourhoods_.improve(level_, deadline, trials / turns, random);
     if (!searches_.random_paths) continue;
     schedule_plan(deadline, turn % 2 == 1);
     for (int k = 0; k < kPathsPerTurn; ++k) improve_random_path(random);

@@ -91,12 +91,13 @@ class ClockRounder {
   // Takes over a plan, which must consist of Pareto-optimal options.
   void load(const ClockPlan& plan);
 
-  // How often polish() alternates between the random search and path searches, each of which makes room for the other.
+  // How often polish() alternates between the random search and path searches, each of which makes room for the other,
+  // unless a plan is to be had sooner.
   static constexpr int kPolishTurns = 20;
 
   // Makes the present plan cheaper within `deadline`, which the plan must meet already. `trials` bounds the random
-  // search (neighbourhood_search.h), which is left out where there are fewer than kPolishTurns.
-  void polish(Nanoseconds deadline, int trials);
+  // search (neighbourhood_search.h), which is left out where there are fewer than `turns`.
+  void polish(Nanoseconds deadline, int trials, int turns = kPolishTurns);
 
   // Time and energy of the present plan.
   [[nodiscard]] Nanoseconds makespan();

@@ -25,7 +25,7 @@ namespace {
 
 // More points than this are asked for by mistake, and would not fit into memory.
 constexpr Nanoseconds kMostPoints = 2'000'000;
-// How many operations and edges the random search of one polish replays: about 12 ms for any pipeline, unless that is
+// How many operations and edges the trials of one polish would replay if they looked at all: 4 to 10 ms, unless that is
 // less than one trial for each turn. Two or four times as many give no better plans than another seed does. Where
 // slack is plenty, at least total energy, half of it saves 0.00005 points less on 33 shipped and measured workloads; at
 // T_min it costs up to 0.14.
@@ -140,9 +140,12 @@ class Crawl {
     return report(stretch.t_low);
   }
 
-  // Keeps the flow where energy has changed by a part since the last one that was kept.
+  // Keeps the flow where energy has changed by a part since the last one that was kept, and at T_min and the times that
+  // are asked for, where the price of time changes most and the bound matters most.
   void keep(const FrontierStretch& stretch) {
-    if (joules_since_ >= joules_ / static_cast<double>(most_flows())) {
+    const auto within = [&](Nanoseconds time) { return time >= stretch.t_low && time <= stretch.t_high; };
+    if (joules_since_ >= joules_ / static_cast<double>(most_flows()) || stretch.t_low == t_min_ ||
+        std::ranges::any_of(problem_.focus, within)) {
       KeptFlows::Flow& flow = flows_->flows.emplace_back(KeptFlows::Flow{stretch.price, {}});
       for (int i = 0; i < problem_.dag->size(); ++i) flow.on.push_back(stretch.flow->price(i) * 1e-9);
       joules_since_ = 0.0;
