@@ -255,8 +255,10 @@ Record<StepReport> description_of(const StepReport* /*type*/) {
   return Record<R>::request("StepReport")
       .field("rank", &R::rank, "Number of the rank that ran the iteration.",
              {.needed = true, .minimum = 0, .maximum = kLastRank})
-      .field("version", &R::version, "Version of the schedule by which the rank ran the iteration.",
-             {.needed = true, .minimum = 1})
+      .field("version", &R::version,
+             "Version of the schedule by which the rank ran the iteration. 0: an iteration of a sweep, in the order of "
+             "the job's schedule.",
+             {.needed = true, .minimum = 0})
       .field("step", &R::step, "Number of the iteration, counted in the same way on all ranks.",
              {.needed = true, .minimum = 0})
       .field("begin_s", &R::begin,
@@ -367,6 +369,17 @@ Record<MeasurementsTaken> description_of(const MeasurementsTaken* /*type*/) {
   return Record<R>::answer("MeasurementsTaken", kServerAnswer)
       .field("last_sequence", &R::last_sequence, "Number of the rank's latest report that the server has counted.")
       .field("duplicate", &R::duplicate, "Whether the report had been counted before.", {.needed = true});
+}
+
+Record<StepTaken> description_of(const StepTaken* /*type*/) {
+  using R = StepTaken;
+  return Record<R>::answer("StepTaken", kServerAnswer,
+                           "What iterations of sweeps have shown of how long the rank's stage takes to get its input "
+                           "from another stage, from when both were free.")
+      .field("receive_s", &R::receive, "Mean time before a forward.")
+      .field("receives", &R::receives, "Number of forwards that it is the mean of. 0: it is not known.")
+      .field("receive_back_s", &R::receive_back, "Mean time before a backward.")
+      .field("receives_back", &R::receives_back, "Number of backwards that it is the mean of. 0: it is not known.");
 }
 
 Record<StragglerTaken> description_of(const StragglerTaken* /*type*/) {
