@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -20,7 +22,8 @@ constexpr std::size_t kMostSteps = 16;  // that wait for a stage; beyond that th
 // A computation that begins before its input, by more than this share of how long computations take, belongs to another
 // order than the schedule's.
 constexpr double kOtherOrder = 0.05;
-constexpr Nanoseconds kStall = 10;  // times the median: something else held up the machine
+constexpr std::size_t kMostCounted = 1000;  // steps; more would tell no more
+constexpr Nanoseconds kStall = 10;          // times the median: something else held up the machine
 
 ComputationDag dag_of(const JobRequest& request) {
   constexpr std::array kAll = {InstructionKind::kForward, InstructionKind::kBackward, InstructionKind::kRecompute,
@@ -41,12 +44,12 @@ StepTaken Handovers::add(const Job& job, const StepReport& report) {
   const auto stage = static_cast<std::size_t>(rank.pp_rank);
   if (!dag_) {
     dag_ = dag_of(job.request());
-    means_.resize(static_cast<std::size_t>(job.request().stages));
+    found_.resize(static_cast<std::size_t>(job.request().stages));
   }
   const std::size_t expected = measured_operations(*dag_, rank.pp_rank).size();
   if (rank.dp_rank == 0 && rank.tp_rank == 0 && report.begin.size() == expected) {
     auto& stages = steps_[report.step];
-    stages.resize(means_.size());
+    stages.resize(found_.size());
     stages[stage].clear();
     for (std::size_t i = 0; i < expected; ++i) {
       stages[stage].push_back({to_nanoseconds(report.begin[i]), to_nanoseconds(report.end[i])});
@@ -57,23 +60,22 @@ StepTaken Handovers::add(const Job& job, const StepReport& report) {
     }
     if (steps_.size() > kMostSteps) steps_.erase(steps_.begin());
   }
-  const auto& [forward, backward] = means_[stage];
-  const auto mean = [](const Mean& one) {
-    return one.count == 0 ? Seconds() : one.sum / static_cast<double>(one.count);
-  };
-  return {mean(forward), forward.count, mean(backward), backward.count};
+  // Other programs hold up the handovers of whole steps: the step in the middle counts.
+  const auto& [forward, backward] = found_[stage];
+  const auto usual = [](const Found& one) { return one.count == 0 ? Seconds() : lower_median(one.of_step); };
+  return {usual(forward), forward.count, usual(backward), backward.count};
 }
 
 void Handovers::join(const std::vector<std::vector<MeasuredTimes>>& stages) {
   const ExecutedStep step = join_stages(*dag_, stages);
-  std::vector<std::array<std::vector<Nanoseconds>, 2>> found(stages.size());
+  std::vector<std::array<std::vector<Nanoseconds>, 2>> times_to(stages.size());
   Nanoseconds computing = 0;
   for (int i = 0; i < dag_->size(); ++i) computing += step.finish[at(i)] - step.start[at(i)];
   const auto least = static_cast<Nanoseconds>(-kOtherOrder * static_cast<double>(computing) / dag_->size());
   for (int i = 0; i < dag_->size(); ++i) {
     const OperationType& type = dag_->type_of(i);
     bool received = false;
-    Nanoseconds ready = step.start[at(i)] + least;
+    Nanoseconds ready = std::numeric_limits<Nanoseconds>::min();
     for (const int p : dag_->predecessors(i)) {
       received = received || dag_->type_of(p).stage != type.stage;
       ready = std::max(ready, step.finish[at(p)]);
@@ -82,18 +84,18 @@ void Handovers::join(const std::vector<std::vector<MeasuredTimes>>& stages) {
     const Nanoseconds time = step.start[at(i)] - ready;
     if (time < least) return;
     const bool forward = type.instruction == instruction_name(InstructionKind::kForward);
-    found[at(type.stage)][forward ? 0 : 1].push_back(std::max<Nanoseconds>(0, time));
+    times_to[at(type.stage)][forward ? 0 : 1].push_back(std::max<Nanoseconds>(0, time));
   }
-  for (std::size_t stage = 0; stage < found.size(); ++stage) {
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     for (std::size_t k = 0; k < 2; ++k) {
-      const std::vector<Nanoseconds>& times = found[stage][k];
-      if (times.empty()) continue;
+      std::vector<Nanoseconds>& times = times_to[stage][k];
+      Found& found = found_[stage][k];
+      if (times.empty() || found.of_step.size() == kMostCounted) continue;
       const Nanoseconds most = kStall * std::max<Nanoseconds>(1, median(times));
-      for (const Nanoseconds time : times) {
-        if (time > most) continue;
-        means_[stage][k].sum += to_seconds(time);
-        ++means_[stage][k].count;
-      }
+      std::erase_if(times, [&](Nanoseconds time) { return time > most; });
+      const Nanoseconds sum = std::accumulate(times.begin(), times.end(), Nanoseconds{0});
+      found.of_step.push_back(to_seconds(sum) / static_cast<double>(times.size()));
+      found.count += std::ssize(times);
     }
   }
 }

@@ -27,16 +27,16 @@ class Handovers {
   [[nodiscard]] StepTaken add(const Job& job, const StepReport& report);
 
  private:
-  struct Mean {
-    Seconds sum;
-    std::int64_t count = 0;
+  struct Found {
+    std::vector<Seconds> of_step;  // the mean of each step
+    std::int64_t count = 0;        // of handovers
   };
 
   void join(const std::vector<std::vector<MeasuredTimes>>& stages);
 
   std::optional<ComputationDag> dag_;                                      // of the job's schedule, without a profile
   std::map<std::int64_t, std::vector<std::vector<MeasuredTimes>>> steps_;  // by number, then by stage
-  std::vector<std::array<Mean, 2>> means_;                                 // by stage, of forwards and of backwards
+  std::vector<std::array<Found, 2>> found_;                                // by stage, of forwards and of backwards
 };
 
 }  // namespace flyball
