@@ -120,15 +120,12 @@ def figures(part, reports, frontier, same, late):
     usual = statistics.mean(window["energy_j"] for window in base)
     name, _, schedule = PIPELINES[part]
     promise = ["given up", "-", "-"]
-    expected = "-"
-    if frontier.get("expected_saving_pct") is not None:
-        expected = f"{frontier['expected_saving_pct']:.2f} ± {frontier['expected_saving_deviation_pct']:.2f}"
     if all(report["promise"] == "kept" for report in reports):
         saving = 100 * (1 - promised["energy_j"] / frontier["max_clock_energy_j"])
         promise = [f"{promised['time_s']:.3f}", f"{promised['energy_j']:.1f}", f"{saving:.2f}"]
     return [name, schedule, spread([window["time_s"] for window in base], 3), promise[0],
             spread([window["time_s"] for window in planned], 3), promise[1],
-            spread([window["energy_j"] for window in planned], 1), promise[2], expected,
+            spread([window["energy_j"] for window in planned], 1), promise[2],
             spread([100 * (1 - window["energy_j"] / usual) for window in planned], 2),
             str(len(reports[0]["losses"])), "identical" if same else "DIFFERENT", f"{100 * late:.1f}"]
 
@@ -141,14 +138,13 @@ def run_tests(part):
 
 
 def print_table(rows):
-    head = ["framework", "schedule", "maximum s", "plan s", "measured", "plan J", "measured", "saving %", "to expect",
-            "measured", "iterations", "results", "late %"]
+    head = ["framework", "schedule", "maximum s", "plan s", "measured", "plan J", "measured", "saving %", "measured",
+            "iterations", "results", "late %"]
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     for row in [head, ["-" * width for width in widths], *rows]:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
     print("Per iteration: at maximum clocks, what the plan promised, and what three windows of iterations measured (mean\n"
-          "± standard deviation); saving: against maximum clocks, as planned, what to expect of it, since noise of the\n"
-          "profile flatters the clocks that are chosen by it, and as measured, against windows before the profiling;\n"
+          "± standard deviation); saving: against maximum clocks, as planned, and as measured before the profiling;\n"
           "late: of sleeps of 10 ms, the share that ended over 5 ms late.")
 
 
