@@ -1,5 +1,5 @@
-// The stages' times are joined into one timeline (plan/executed_step.h), in a DAG without transfers: what passes between
-// the last end that a computation waits for there and its begin is the handover.
+// The stages' times are joined into one timeline (plan/executed_step.h), in a DAG without transfers: what passes
+// between the last end that a computation waits for there and its begin is the handover.
 #include "server/handovers.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // How long the stages of a job take to get their input from one another, found from the iterations of a sweep.
 //
 // A framework waits for another stage and for the data in one call, so that no hook of a single rank can tell the
-// transfer from the wait. All ranks together can: from when the input had been computed and the stage was free until the
-// computation began, only the transfer passes, and what the engine does around it.
+// transfer from the wait. All ranks together can: from when the input had been computed and the stage was free until
+// the computation began, only the transfer passes, and what the engine does around it.
 #pragma once
 
 #include <array>

@@ -376,10 +376,10 @@ Record<StepTaken> description_of(const StepTaken* /*type*/) {
   return Record<R>::answer("StepTaken", kServerAnswer,
                            "What iterations of sweeps have shown of how long the rank's stage takes to get its input "
                            "from another stage, from when both were free.")
-      .field("receive_s", &R::receive, "Mean time before a forward.")
-      .field("receives", &R::receives, "Number of forwards that it is the mean of. 0: it is not known.")
-      .field("receive_back_s", &R::receive_back, "Mean time before a backward.")
-      .field("receives_back", &R::receives_back, "Number of backwards that it is the mean of. 0: it is not known.");
+      .field("receive_s", &R::receive, "Usual time before a forward.")
+      .field("receives", &R::receives, "Number of forwards that it was found from. 0: it is not known.")
+      .field("receive_back_s", &R::receive_back, "Usual time before a backward.")
+      .field("receives_back", &R::receives_back, "Number of backwards that it was found from. 0: it is not known.");
 }
 
 Record<StragglerTaken> description_of(const StragglerTaken* /*type*/) {

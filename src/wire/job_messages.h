@@ -159,8 +159,8 @@ struct StepReport {
   std::vector<Seconds> end;
 };
 
-// What steps of a sweep have shown so far of the handovers to the rank's stage (kReceiveName): means, and how many there
-// were.
+// What steps of a sweep have shown so far of the handovers to the rank's stage (kReceiveName): their usual time, and
+// how many there were.
 struct StepTaken {
   Seconds receive;
   std::int64_t receives = 0;

@@ -124,8 +124,8 @@ TEST(Transfers, ThatOccupyBothDrawOnBothGpus) {
   EXPECT_NEAR(joules(), waiting, 1e-12);
 }
 
-// Two stages, two microbatches. Stage 1 is handed what stage 0 has computed in 1 ms, once both are free, and stage 0 the
-// gradients in 2 ms; a handover is part of the receiver's order, and holds up nobody else. Stage 1: handed from 1 to 2,
+// Two stages, two microbatches. Stage 1 is handed what stage 0 has computed in 1 ms, once both are free, and stage 0
+// the gradients in 2 ms; a handover is part of the receiver's order, and holds up nobody else. Stage 1: handed from 1 to 2,
 // forward until 3, backward until 5, handed from 5 (the second activation is there since 2) to 6, forward until 7,
 // backward until 9. Stage 0: handed the first gradient from 5 to 7, backward until 9, the second, which is there then,
 // from 9 to 11, backward until 13.
