@@ -125,10 +125,10 @@ TEST(Transfers, ThatOccupyBothDrawOnBothGpus) {
 }
 
 // Two stages, two microbatches. Stage 1 is handed what stage 0 has computed in 1 ms, once both are free, and stage 0
-// the gradients in 2 ms; a handover is part of the receiver's order, and holds up nobody else. Stage 1: handed from 1 to 2,
-// forward until 3, backward until 5, handed from 5 (the second activation is there since 2) to 6, forward until 7,
-// backward until 9. Stage 0: handed the first gradient from 5 to 7, backward until 9, the second, which is there then,
-// from 9 to 11, backward until 13.
+// the gradients in 2 ms; a handover is part of the receiver's order, and holds up nobody else. Stage 1: handed from
+// 1 to 2, forward until 3, backward until 5, handed from 5 (the second activation is there since 2) to 6, forward
+// until 7, backward until 9. Stage 0: handed the first gradient from 5 to 7, backward until 9, the second, which is
+// there then, from 9 to 11, backward until 13.
 TEST(Handovers, OccupyTheReceiver) {
   const Profile profile = uniform_profile(2, {{"forward", 1}, {"backward", 2}, {"receive", 1}, {"receive_back", 2}});
   const ComputationDag dag = build_dag(spec_of(2), profile);
