@@ -99,7 +99,7 @@ bool follows_pipeline(const ComputationDag& dag) {
   for (int i = 0; i < dag.size(); ++i) {
     const OperationType& type = dag.type_of(i);
     if (!type.occupies_stage || dag[i].microbatch < 0) continue;  // a stage's last operations wait for any
-    const int user = type.instruction == kDataLoadName && heads[at(i)] >= 0 ? heads[at(i)] : i;
+    const int user = is_constant_operation(type.instruction) && heads[at(i)] >= 0 ? heads[at(i)] : i;
     for (const std::int32_t p : dag.predecessors(i)) {
       const OperationType& before = dag.type_of(p);
       if (before.occupies_stage) {

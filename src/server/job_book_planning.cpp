@@ -330,14 +330,16 @@ void JobBook::take_promise(const std::string& id, const PromiseReport& report) {
   if (changes) deploy(entry, false);
 }
 
-void JobBook::take_step(const std::string& id, const StepReport& report) {
+StepTaken JobBook::take_step(const std::string& id, const StepReport& report) {
   const EntryPointer entry = heard(id, report.rank);
+  if (report.version == 0) return entry->handovers.add(entry->job, report);
   // While a newer version is on its way to the disk, this step is out of date.
-  if (entry->versions_in_flight > 0) return;
+  if (entry->versions_in_flight > 0) return {};
   const auto stages = entry->executed.add(entry->job, report);
-  if (!stages) return;
+  if (!stages) return {};
   entry->job.set_plan(entry->job.plan()->reconfigured(*stages));
   deploy(entry, true);
+  return {};
 }
 
 }  // namespace flyball

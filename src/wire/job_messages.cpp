@@ -249,37 +249,6 @@ Record<StragglerNotice> description_of(const StragglerNotice* /*type*/) {
           {.minimum = 0, .maximum = kLast});
 }
 
-Record<StepReport> description_of(const StepReport* /*type*/) {
-  using R = StepReport;
-  return Record<R>::request("StepReport")
-      .field("rank", &R::rank, "Number of the rank that ran the iteration.",
-             {.needed = true, .minimum = 0, .maximum = kLastRank})
-      .field("version", &R::version, "Version of the schedule by which the rank ran the iteration.",
-             {.needed = true, .minimum = 1})
-      .field("step", &R::step, "Number of the iteration, counted in the same way on all ranks.",
-             {.needed = true, .minimum = 0})
-      .field("begin_s", &R::begin,
-             "For each computation, in the schedule's order: when it had its input and the GPU, in seconds since a "
-             "moment that the rank chooses.",
-             {.needed = true, .minimum = -1e9, .maximum = 1e9, .most = kMostStepTimes})
-      .field("end_s", &R::end,
-             "For each computation, in the schedule's order: when it was done, in seconds since the same moment.",
-             {.needed = true, .minimum = -1e9, .maximum = 1e9, .most = kMostStepTimes})
-      .check([](const JsonObject& object, R& report) {
-        const auto& [begin, end] = std::tie(report.begin, report.end);
-        if (begin.size() != end.size()) {
-          object.refuse("end_s", fmt::format("has {} entries, begin_s {}", end.size(), begin.size()),
-                        "give one of each for every computation");
-        }
-        for (std::size_t i = 0; i < begin.size(); ++i) {
-          if (begin[i] > end[i] || (i > 0 && begin[i] < end[i - 1])) {
-            object.refuse(fmt::format("begin_s[{}]", i), "is out of order",
-                          "a stage runs one computation after the other");
-          }
-        }
-      });
-}
-
 Record<OrderReport> description_of(const OrderReport* /*type*/) {
   using R = OrderReport;
   return Record<R>::request("OrderReport")

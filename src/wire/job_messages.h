@@ -148,15 +148,24 @@ struct MeasurementsTaken {
   bool duplicate = false;
 };
 
-// POST /v1/jobs/{job}/steps: one iteration as a rank ran it by a schedule with `report_steps`. A lost or late report
-// only delays the adjustment of the plan.
+// POST /v1/jobs/{job}/steps: one iteration as a rank ran it by a schedule with `report_steps`, or in a sweep. A lost or
+// late report only delays the adjustment of the plan, or makes handovers less sure.
 struct StepReport {
   int rank = 0;
-  std::int64_t version = 0;  // of the schedule
+  std::int64_t version = 0;  // of the schedule; 0: an iteration of a sweep, in the order of the job's schedule
   std::int64_t step = 0;     // counted alike on all ranks
   // For each computation of the schedule, in its order, by a clock of the rank's own with any origin.
   std::vector<Seconds> begin;  // the input was there and the GPU free
   std::vector<Seconds> end;
+};
+
+// What steps of a sweep have shown so far of the handovers to the rank's stage (kReceiveName): their usual time, and
+// how many there were.
+struct StepTaken {
+  Seconds receive;
+  std::int64_t receives = 0;
+  Seconds receive_back;
+  std::int64_t receives_back = 0;
 };
 
 // POST /v1/jobs/{job}/orders: what a rank ran in one iteration, where that is not what its schedule says. Sent again
@@ -512,6 +521,7 @@ struct RankSchedule {
 [[nodiscard]] Record<MeasurementReport> description_of(const MeasurementReport*);
 [[nodiscard]] Record<MeasurementsTaken> description_of(const MeasurementsTaken*);
 [[nodiscard]] Record<StepReport> description_of(const StepReport*);
+[[nodiscard]] Record<StepTaken> description_of(const StepTaken*);
 [[nodiscard]] Record<OrderReport> description_of(const OrderReport*);
 [[nodiscard]] Record<PromiseReport> description_of(const PromiseReport*);
 [[nodiscard]] Record<PaceReport> description_of(const PaceReport*);

@@ -57,7 +57,7 @@ const std::vector<const RecordDescription*>& messages_of(Interface interface) {
       descriptions<JobRequest, JobLimits, JobLimits::Period, JobRegistered, JobList, JobListing, JobStatus,
                    JobPowerStatus, FoundStraggler, SlowLink, StragglerState, StragglerState::Announced, RankRequest,
                    RankRegistered, MeasurementReport, InstructionMeasurement, MeasurementsTaken, RankSchedule,
-                   FrontierReport, FrontierPointReport, StepReport, OrderReport, PromiseReport, PaceReport,
+                   FrontierReport, FrontierPointReport, StepReport, StepTaken, OrderReport, PromiseReport, PaceReport,
                    StragglerNotice, StragglerTaken, PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted>();
   static const auto kAgent =
       descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, ClockBounds, SettingsChange,
