@@ -156,7 +156,7 @@ std::shared_ptr<const JobPlan> JobPlan::make(
     const Progress& progress, const std::optional<AdjustedPlan>& adjusted, const std::vector<FixedStage>& fixed,
     const std::function<bool()>& out_of_time, ClocksAsked asked, OrderSeen seen, const JobPowerLimits& limits,
     const std::shared_ptr<const JobPlan>& previous, std::int64_t own_operations) {
-  Making making{job, request, ranks, fixed, progress, out_of_time, adjusted, asked, seen, limits};
+  Making making{job, request, ranks, fixed, progress, out_of_time, asked, seen, limits};
   // Limits are those of the whole job, and executed steps those of its first pipeline.
   if (request.executed_steps && seen != OrderSeen::kNotAsScheduled)
     making.policy = executed_policy(planner_of(request));
@@ -165,12 +165,21 @@ std::shared_ptr<const JobPlan> JobPlan::make(
       one_plan ? std::vector<int>()
                : group_pipelines(ranks, request.data_parallel, most_own_plans(request, own_operations));
   const int groups = group_of.empty() ? 1 : 1 + *std::max_element(group_of.begin(), group_of.end());
-  if (groups > 1) making.part = 1.0 / (1.0 + groups);
   const auto basis = std::make_shared<Basis>(making, ranks);
-  if (groups > 1) basis->problem.keep_flows = groups * expected_planning_time(request) > kWorthReplanning;
-  const std::shared_ptr<JobPlan> plan = make_one(making, basis, previous);
+  if (groups > 1) {
+    making.part = 1.0 / (1.0 + groups);
+    basis->problem.keep_flows = groups * expected_planning_time(request) > kWorthReplanning;
+  }
+  std::vector<TighterPlan> tighter;
+  const std::shared_ptr<JobPlan> plan = make_one(making, basis, previous, tighter);
   if (groups > 1 && plan && !making.over) plan_pipelines(plan, making, group_of);
-  return making.cancelled ? nullptr : plan;
+  if (plan && plan->own_.empty()) plan->settle_base(tighter, [&](double) { return making.watch(1.0); });
+  if (!plan || making.cancelled) return nullptr;
+  if (!making.policy) plan->take_power(request);
+  if (making.policy && adjusted && adjusted->measurements == plan->measurements_) {
+    plan->take_up(*adjusted, *making.policy);
+  }
+  return plan;
 }
 
 bool JobPlan::Making::watch(double share) {
@@ -180,7 +189,8 @@ bool JobPlan::Making::watch(double share) {
 }
 
 std::shared_ptr<JobPlan> JobPlan::make_one(Making& making, const std::shared_ptr<Basis>& basis,
-                                           const std::shared_ptr<const JobPlan>& previous) {
+                                           const std::shared_ptr<const JobPlan>& previous,
+                                           std::vector<TighterPlan>& tighter) {
   const JobRequest& request = making.request;
   const bool& cancelled = making.cancelled;
   const bool& over = making.over;
@@ -197,7 +207,6 @@ std::shared_ptr<JobPlan> JobPlan::make_one(Making& making, const std::shared_ptr
   const bool reorder = may_reorder(request, making.seen);
   const auto planner = planner_for(plan->planner_, policy.has_value(), reorder);
   const bool limited = any_of(making.limits);
-  std::vector<TighterPlan> tighter;
   basis->realised = basis->problem;
   if (limited) {
     auto inside = plan_limited(basis->problem, std::string(planner->name()), request, making.limits,
@@ -253,11 +262,6 @@ std::shared_ptr<JobPlan> JobPlan::make_one(Making& making, const std::shared_ptr
   plan->max_clock_energy_ = summary.baseline.energy;
   plan->max_clock_straggler_power_ =
       straggler_power(basis->dag, max_clock_plan(basis->problem), basis->problem.blocking);
-  plan->settle_base(tighter, [&](double) { return watched(1.0); });
-  if (cancelled) return nullptr;
-  if (!policy) plan->take_power(request);
-  const auto& adjusted = making.adjusted;
-  if (policy && adjusted && adjusted->measurements == plan->measurements_) plan->take_up(*adjusted, *policy);
   return plan;
 }
 
@@ -365,7 +369,7 @@ bool JobPlan::is_prepared(const Run& run) const {
 
 bool JobPlan::is_prepared_at_once(const Run& run) const {
   constexpr int kMostAtOnce = 2048;  // ten emulations of up to 16 iterations take some 10 ms
-  return !is_searched(run) && basis_->realised.dag->size() <= kMostAtOnce;
+  return !is_searched(run) && basis_->realised.dag->size() <= kMostAtOnce && is_prepared(base_run());
 }
 
 void JobPlan::prepare(const Run& run, const Progress& progress) const {
@@ -478,6 +482,7 @@ void JobPlan::settle_least() {
 }
 
 void JobPlan::take_base_for(const Run& run) const {
+  prepare(base_run());  // where it has waited for others until now
   const std::lock_guard lock(mutex_);
   prepared_[run] = prepared_.at(base_run());
 }

@@ -125,7 +125,8 @@ class JobPlan {
     Watts straggler_power;                                  // what the stages draw while they wait for a straggler
   };
   // Where clock changes are not free (JobRequest's switch_latency and min_dwell), a run has to be prepared before its
-  // schedule can be made. make() has prepared the base point's with a search for few changes (switching_fronts()). A
+  // schedule can be made. make() has prepared the base point's with a search for few changes (switching_fronts()), or,
+  // of a pipeline that waits for slower ones, the run for common_time(). A
   // run that waits for a straggler is wanted at once: it is the slowest point that ends in time, unless changes must be
   // some time apart, for which the search may take seconds. Thread-safe.
   [[nodiscard]] bool is_prepared(const Run& run) const;
@@ -199,7 +200,6 @@ class JobPlan {
     const std::vector<FixedStage>& fixed;
     const Progress& progress;
     const std::function<bool()>& out_of_time;
-    const std::optional<AdjustedPlan>& adjusted;
     ClocksAsked asked;
     OrderSeen seen;
     const JobPowerLimits& limits;
@@ -226,13 +226,15 @@ class JobPlan {
     PlanProblem realised;                             // the problem in that order
   };
 
-  // Makes one plan. Null as make().
+  // Makes one plan, of which no run is prepared. Null as make().
   [[nodiscard]] static std::shared_ptr<JobPlan> make_one(Making& making, const std::shared_ptr<Basis>& basis,
-                                                         const std::shared_ptr<const JobPlan>& previous);
+                                                         const std::shared_ptr<const JobPlan>& previous,
+                                                         std::vector<TighterPlan>& tighter);
   // Gives the pipelines plans of their own, made from `plan` where that is quicker. `group_of` has the group of each
   // pipeline. Where time runs out, all of them run `plan`.
   static void plan_pipelines(const std::shared_ptr<JobPlan>& plan, Making& making, const std::vector<int>& group_of);
-  void add_up_power(const JobRequest& request);  // of the pipelines' own plans
+  // Returns the power of the pipelines' own plans together, as if their peaks came at once; the swing is left out.
+  [[nodiscard]] LateShape added_up_power(const JobRequest& request) const;
 
   JobPlan() = default;
   // Copies all but the prepared runs.
@@ -262,6 +264,7 @@ class JobPlan {
   [[nodiscard]] ClocksAsked asked() const { return basis_->spec.clocks_asked; }
   [[nodiscard]] Seconds schedule_time() const;  // of the base point's schedule
   void take_power(const JobRequest& request);
+  [[nodiscard]] ClockPlan clocks_of(const Run& run) const;  // which is prepared
 
   std::shared_ptr<const Basis> basis_;
   std::shared_ptr<const JobPlan> from_;  // the plan from new that this was made from, if any

@@ -10,9 +10,10 @@ namespace flyball {
 
 void JobPlan::take_power(const JobRequest& request) {
   const LimitsKept kept = limits_.value_or(LimitsKept{{}, request.data_parallel * request.tensor_parallel});
-  const ClockPlan plan = is_without_cost() ? frontier().plan(base_point_) : prepared_.at(base_run()).plan;
   const Seconds window = limits_ ? kept.limits.ramp_window : request.limits.ramp_window;
-  const LateShape late_figures = late_shape(basis_->realised, plan, kept.copies, late(), window);
+  const LateShape late_figures = own_.empty()
+                                     ? late_shape(basis_->realised, clocks_of(base_run()), kept.copies, late(), window)
+                                     : added_up_power(request);
   const PowerShape& shape = late_figures.shape;
   JobPowerStatus& power = power_.emplace();
   power.max_power = kept.limits.peak;
@@ -37,26 +38,29 @@ void JobPlan::take_power(const JobRequest& request) {
   power.least_ramp_w_per_s = kept.least->ramp_w_per_s;
 }
 
-void JobPlan::add_up_power(const JobRequest& request) {
-  if (!power_) return;
-  JobPowerStatus& power = *power_;
-  power.mean = power.peak = power.greatest_step = Watts(0);
-  power.ramp_w_per_s = 0.0;
-  power.swing.reset();
-  power.swing_hz.reset();
+LateShape JobPlan::added_up_power(const JobRequest& request) const {
   std::map<std::shared_ptr<const JobPlan>, int> copies;  // GPUs on every stage
   for (const auto& plan : own_) copies[plan] += request.tensor_parallel;
+  LateShape all;
+  all.has_swing = false;
   for (const auto& [plan, count] : copies) {
     const Run run = plan->run_for(common_);
     const Schedule schedule = plan->schedule(run);
     const Joules energy = schedule.energy + schedule.straggler_power * (common_ - schedule.time);
-    power.mean += static_cast<double>(count) * (energy / common_);
-    const ClockPlan clocks = plan->is_without_cost() ? plan->frontier().plan(run.point) : plan->prepared_.at(run).plan;
-    const PowerShape shape = late_shape(plan->basis_->realised, clocks, count, plan->late(), power.ramp_window).shape;
-    power.peak += shape.peak;
-    power.greatest_step += shape.greatest_step;
-    power.ramp_w_per_s += shape.ramp_w_per_s;
+    const PowerShape shape =
+        late_shape(plan->basis_->realised, plan->clocks_of(run), count, plan->late(), request.limits.ramp_window).shape;
+    all.shape.mean += static_cast<double>(count) * (energy / common_);
+    all.shape.peak += shape.peak;
+    all.shape.greatest_step += shape.greatest_step;
+    all.shape.ramp_w_per_s += shape.ramp_w_per_s;
   }
+  return all;
+}
+
+ClockPlan JobPlan::clocks_of(const Run& run) const {
+  if (is_without_cost()) return frontier().plan(run.point);
+  const std::lock_guard lock(mutex_);
+  return prepared_.at(run).plan;
 }
 
 }  // namespace flyball

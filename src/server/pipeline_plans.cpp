@@ -26,7 +26,8 @@ void JobPlan::plan_pipelines(const std::shared_ptr<JobPlan>& plan, Making& makin
     basis->problem.keep_flows = false;
     basis->problem.focus.push_back(slowest);
     making.begin += making.part;
-    std::shared_ptr<JobPlan> own = make_one(making, basis, plan);
+    std::vector<TighterPlan> none;
+    std::shared_ptr<JobPlan> own = make_one(making, basis, plan, none);
     if (!own || making.over) return;
     own->from_.reset();  // which holds this one
     common = std::max(common, own->base_time());
@@ -40,7 +41,6 @@ void JobPlan::plan_pipelines(const std::shared_ptr<JobPlan>& plan, Making& makin
   for (const int group : group_of) plan->own_.push_back(plans[static_cast<std::size_t>(group)]);
   plan->plans_ = plans.size();
   plan->common_ = common;
-  plan->add_up_power(making.request);
 }
 
 Seconds JobPlan::max_clock_time_of_all() const {
