@@ -18,7 +18,7 @@ namespace flyball {
 namespace {
 
 constexpr std::size_t kMostPlans = 8;
-constexpr Seconds kMostTime{30.0};  // that the pipelines' own plans may take, as it is expected
+constexpr Seconds kMostTime{15.0};  // that the pipelines' own plans may take, as it is expected
 
 using Computation = std::pair<int, std::string_view>;  // stage, instruction
 

@@ -32,7 +32,7 @@ inline constexpr double kDifferenceDeviations = 5.0;
                                                            const std::vector<int>& group_of, int group);
 
 // Returns how many plans a job's pipelines may have between them: 8 at most, fewer where they would take more than some
-// 30 s to make, or have more than `operations` together.
+// 15 s to make (expected_planning_time()), or have more than `operations` together.
 [[nodiscard]] std::size_t most_own_plans(const JobRequest& request, std::int64_t operations);
 
 }  // namespace flyball
