@@ -1,6 +1,6 @@
 // Pipelines become vectors with a component for each computation of a stage: how much longer than usual it takes.
-// Groups are made by farthest-first traversal (Gonzalez, Theoretical Computer Science 38, 1985): the pipeline nearest to
-// the usual is the first centre, and whichever is farthest from all centres the next, until all are near enough to one.
+// Groups are made by farthest-first traversal (Gonzalez, Theoretical Computer Science 38, 1985): the pipeline nearest
+// to the usual is the first centre, and whichever is farthest from all centres the next, until all are near to one.
 #include "server/pipeline_groups.h"
 
 #include <algorithm>

@@ -96,8 +96,8 @@ std::vector<RankMeasurements> of_pipeline(const std::vector<RankMeasurements>& r
   return some;
 }
 
-// The expected values come from the planner, which is asked about the profile of one pipeline alone: T' is what the slow
-// pipeline takes at maximum clocks, and the others run the plan of their own frontier for T'. A plan for all of them is
+// The expected values come from the planner, which is asked about the profile of one pipeline alone: T' is what the
+// slow pipeline takes at maximum clocks, and the others run the plan of their own frontier for T'. A plan for all of them is
 // made of the slowest rank of each stage, so that it takes the slow stage to be slow everywhere.
 TEST(PipelinePlans, SevenOfEightUseTheTimeOfTheSlowOne) {
   const JobRequest job = eight_pipelines();
@@ -164,6 +164,28 @@ TEST(PipelinePlans, AStragglerWithTimeToSpareDelaysNobodyUntilItIsUsedUp) {
   const RankSchedule after = client.schedule(job.id, kSlowRank, beyond.version).value();
   EXPECT_EQ(after.computations, before.computations);
   EXPECT_EQ(after.allowed_time, before.allowed_time);
+}
+
+// A pipeline with time to spare has no schedule for its own base point before it is the slowest.
+TEST(PipelinePlans, AreKeptWhereClockChangesTakeTime) {
+  JobRequest job = eight_pipelines();
+  job.microbatches = 8;
+  job.switch_latency = Seconds(0.005);
+  ServerThread server;
+  Client client(server.port(), kToken);
+  profile_eight(client, job);
+  const RankSchedule before = client.schedule(job.id, 0).value();
+  EXPECT_LE(before.iteration_time, before.allowed_time);
+  ASSERT_EQ(client.status(job.id).plans.size(), 2u);
+  const std::string path = "/v1/jobs/eight/stragglers";
+  client.post(path, to_json(StragglerNotice{0, 1.2, Seconds(0), std::nullopt}));
+  const RankSchedule slow = client.schedule(job.id, 0, before.version).value();
+  const Seconds base = client.status(job.id).plans.front().base_time;
+  EXPECT_NEAR(slow.allowed_time / base, 1.2, 1e-6);
+  EXPECT_LE(slow.iteration_time, 1.001 * base);
+  client.post(path, to_json(StragglerNotice{0, 1.0, Seconds(0), std::nullopt}));
+  const RankSchedule after = client.schedule(job.id, 0, slow.version).value();
+  EXPECT_EQ(after.computations, before.computations);
 }
 
 TEST(PipelinePlans, OutliveTheServerAndRegistrations) {
