@@ -88,7 +88,7 @@ class JobPlan {
   [[nodiscard]] std::size_t plans() const { return own_.empty() ? 1 : plans_; }
   // Returns the operations of all plans but this one.
   [[nodiscard]] std::int64_t own_operations() const {
-    return static_cast<std::int64_t>((own_.empty() ? 0 : plans_) * basis_->dag.size());
+    return own_.empty() ? 0 : static_cast<std::int64_t>(plans_) * basis_->dag.size();
   }
   // Returns the time of a pipeline's base point, which nobody but its own plan decides.
   [[nodiscard]] Seconds base_time() const { return frontier().time(base_point_); }

@@ -1,7 +1,8 @@
 // Which pipelines of a job are so much alike that they share a plan (docs/decisions/0073-plans-of-pipelines.md).
 //
 // A plan for all pipelines takes each stage to be as slow as its slowest rank, so that one slow GPU makes every
-// pipeline as slow as its own. With plans of their own, the other pipelines know that they have time until the slow one is done.
+// pipeline as slow as its own. With plans of their own, the other pipelines know that they have time until the slow one
+// is done.
 #pragma once
 
 #include <cstddef>

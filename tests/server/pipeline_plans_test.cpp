@@ -97,8 +97,8 @@ std::vector<RankMeasurements> of_pipeline(const std::vector<RankMeasurements>& r
 }
 
 // The expected values come from the planner, which is asked about the profile of one pipeline alone: T' is what the
-// slow pipeline takes at maximum clocks, and the others run the plan of their own frontier for T'. A plan for all of them is
-// made of the slowest rank of each stage, so that it takes the slow stage to be slow everywhere.
+// slow pipeline takes at maximum clocks, and the others run the plan of their own frontier for T'. A plan for all of
+// them is made of the slowest rank of each stage, so that it takes the slow stage to be slow everywhere.
 TEST(PipelinePlans, SevenOfEightUseTheTimeOfTheSlowOne) {
   const JobRequest job = eight_pipelines();
   const std::vector<RankMeasurements> ranks = all_measurements(job);
