@@ -34,8 +34,9 @@ std::map<int, Job::FoundPipeline> Job::found_pipelines() const {
   if (known_slowed_.size() > kMostKnown) known_slowed_.clear();
   for (auto& [number, pipeline] : pipelines) {
     if (!plan_) continue;
-    const auto [known, is_new] = known_slowed_.try_emplace(pipeline.slowdowns);
-    if (is_new) known->second = plan_->slowed(pipeline.slowdowns);
+    const JobPlan& plan = plan_->of_pipeline(number);
+    const auto [known, is_new] = known_slowed_.try_emplace({&plan, pipeline.slowdowns});
+    if (is_new) known->second = plan.slowed(pipeline.slowdowns);
     pipeline.slowed = known->second;
     if (pipeline.slowed.degree < kLeastDegree) pipeline.slowed.degree = 1.0;
   }

@@ -391,6 +391,8 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
              "is unusual; empty when all is well.")
       .field("power", &R::power,
              "The power of the job's plan, and the limits on it. Null: there is no plan, or executed steps adjust it.")
+      .field("plans", &R::plans,
+             "What pipelines run that are not alike, or while some are stragglers. Empty: all run the same.")
       .field("stragglers", &R::stragglers, "The stragglers of which there are notices, in force or announced.")
       .field("found_stragglers", &R::found_stragglers, "The ranks that compute slower than they were profiled.")
       .field("slow_links", &R::slow_links, "The transfers that take longer than when they were profiled.")
@@ -457,8 +459,7 @@ Record<JobTrouble> description_of(const JobTrouble* /*type*/) {
              "take longer than promised, or no plan keeps to its limits on power.")
       .field("job", &R::job, "The job's id.", {.needed = true})
       .field("trouble", &R::trouble,
-             "What the job has waited for in vain, what its ranks run, or what cannot be kept, "
-             "in words.",
+             "What the job has waited for in vain, what its ranks run, or what cannot be kept, in words.",
              {.needed = true});
 }
 

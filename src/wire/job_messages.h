@@ -383,6 +383,17 @@ struct JobPowerStatus {
 };
 
 // GET /v1/jobs/{job}
+// What some of a job's pipelines run, where not all run the same: their measurements differ, or some are stragglers.
+// Energies are those of an iteration of one pipeline with one GPU per stage.
+struct PipelinePlan {
+  std::vector<int> pipelines;  // the first few of them, by data-parallel rank
+  std::int64_t count = 0;      // of all of them
+  Seconds base_time;           // of an iteration that waits for no other pipeline, at the base point of their plan
+  Seconds iteration_time;      // by the schedules in force, without waiting for the others
+  Seconds allowed_time;        // when the slowest is done
+  Joules energy;               // by the schedules in force, until allowed_time
+};
+
 struct JobStatus {
   std::string job;
   std::string name;
@@ -403,6 +414,7 @@ struct JobStatus {
   std::optional<PlanStatus> plan_status;  // of the schedules in force; none where there are none
   std::string trouble;  // why planning failed, that ranks were left out, or what is odd; empty when all is well
   std::optional<JobPowerStatus> power;  // none where there is no plan, or one that executed steps adjust
+  std::vector<PipelinePlan> plans;      // none where all pipelines run the same
   std::vector<StragglerState> stragglers;
   std::vector<FoundStraggler> found_stragglers;
   std::vector<SlowLink> slow_links;
