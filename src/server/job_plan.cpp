@@ -195,7 +195,7 @@ std::shared_ptr<JobPlan> JobPlan::make_one(Making& making, const std::shared_ptr
   const bool& cancelled = making.cancelled;
   const bool& over = making.over;
   const auto watched = [&](double share) { return making.watch(share); };
-  const std::shared_ptr<JobPlan> plan(new JobPlan);
+  std::shared_ptr<JobPlan> plan(new JobPlan);
   plan->basis_ = basis;
   plan->planner_ = planner_of(request);
   plan->order_warning_ = kept_order_warning(request);

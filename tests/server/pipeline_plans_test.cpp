@@ -253,7 +253,7 @@ TEST(PipelineGroups, SlowGpusMakeThem) {
 TEST(PipelineGroups, AreFewOfLargeJobs) {
   JobRequest job = eight_pipelines();
   EXPECT_EQ(most_own_plans(job, kMostServerOperations), 8u);
-  EXPECT_EQ(most_own_plans(job, 3 * 8 * 16 * 4), 4u);
+  EXPECT_EQ(most_own_plans(job, std::int64_t{3} * 8 * 16 * 4), 4u);
   EXPECT_EQ(most_own_plans(job, 0), 0u);
   job.microbatches = 20'000;
   EXPECT_EQ(most_own_plans(job, kMostServerOperations), 0u);
