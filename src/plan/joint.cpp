@@ -62,16 +62,35 @@ struct Bound {
   [[nodiscard]] double worth() const { return late > 0 ? std::numeric_limits<double>::infinity() : joules; }
 };
 
-// Returns infinite joules if `go_on` returns false.
-Bound bound_of(const PlanProblem& problem, const ComputationDag& dag, const std::vector<CostCurve>& curves,
-               Nanoseconds deadline, const std::function<bool()>& go_on) {
+std::vector<Nanoseconds> fastest_durations(const ComputationDag& dag, const std::vector<CostCurve>& curves) {
   std::vector<Nanoseconds> durations;
   for (const Computation& computation : dag.computations())
     durations.push_back(curves[at(computation.type)].front().time);
+  return durations;
+}
+
+// Returns infinite joules if `go_on` returns false. `taken`, unless it is null, is given what the operations take in
+// the relaxed plan that ends by the deadline, by their numbers in the DAG that `dag` was made of.
+Bound bound_of(const PlanProblem& problem, const ComputationDag& dag, const std::vector<CostCurve>& curves,
+               Nanoseconds deadline, const std::function<bool()>& go_on, std::vector<Nanoseconds>* taken = nullptr) {
+  const std::vector<Nanoseconds> durations = fastest_durations(dag, curves);
   std::vector<Nanoseconds> finish(durations.size());
   if (const Nanoseconds fastest = makespan(dag, durations, finish); fastest > deadline)
     return {fastest - deadline, 0.0};
-  const RelaxationResult relaxed = solve_relaxation(dag, curves, [&](const FrontierStretch&) { return go_on(); });
+  const auto visit = [&](const FrontierStretch& stretch) {
+    if (taken != nullptr && stretch.t_low <= deadline && (taken->empty() || stretch.t_high >= deadline)) {
+      const Nanoseconds sooner = std::max<Nanoseconds>(0, stretch.t_high - deadline);
+      taken->resize(durations.size());
+      for (std::size_t i = 0; i < durations.size(); ++i) {
+        const Nanoseconds took = stretch.finish[i] - std::min(stretch.finish_shift[i], sooner) - stretch.start[i] +
+                                 std::min(stretch.start_shift[i], sooner);
+        (*taken)[at(dag.original_index(static_cast<int>(i)))] =
+            std::min(took, curves[at(dag[static_cast<int>(i)].type)].back().time);
+      }
+    }
+    return go_on();
+  };
+  const RelaxationResult relaxed = solve_relaxation(dag, curves, visit);
   if (relaxed.status == RelaxationStatus::kCancelled) return {0, std::numeric_limits<double>::infinity()};
   const BoundCurve& bound = relaxed.bound;
   const Watts blocking = problem.total_blocking();
@@ -97,7 +116,9 @@ class OrderSearch {
         curves_(coarse(problem.hulls())),
         deadline_(deadline),
         progress_(progress),
-        best_(*stage_orders(*problem.dag)),
+        given_(*stage_orders(*problem.dag)),
+        best_(given_),
+        expected_(fastest_durations(*problem.dag, curves_)),
         stages_(static_cast<int>(best_.size())),
         microbatches_(best_.front().microbatches()),
         splits_(best_.front().splits_backward()),
@@ -123,11 +144,12 @@ class OrderSearch {
         try_deeper();
       }
       climb();
+      while (place_anew() && more()) climb();
       budget_ = kTrimOperations;
       give_back();
     }
-    return {best_, bound_of(problem_, reorder(*problem_.dag, best_), problem_.hulls(), deadline_, asked()).worth(),
-            looked_at_};
+    const double joules = bound_of(problem_, dag_of(best_), problem_.hulls(), deadline_, asked()).worth();
+    return {best_, expected_, joules, looked_at_};
   }
 
  private:
@@ -136,10 +158,29 @@ class OrderSearch {
   Bound bound(const Orders& orders) {
     const auto [known, is_new] = bounds_.try_emplace(orders);
     if (!is_new) return known->second;
-    const ComputationDag dag = reorder(*problem_.dag, orders);
+    const ComputationDag dag = dag_of(orders);
     ++looked_at_;
     budget_ -= dag.size();
     return known->second = bound_of(problem_, dag, curves_, deadline_, asked());
+  }
+
+  [[nodiscard]] ComputationDag dag_of(const Orders& orders) const {
+    return orders == given_ ? *problem_.dag : reorder(*problem_.dag, orders, expected_);
+  }
+
+  // Gives the transfers of the best orders other places, by what operations take in the relaxed plan, and keeps them if
+  // that is better. All other orders are then looked at anew.
+  bool place_anew() {
+    if (!problem_.dag->transfers_occupy_both() || best_ == given_ || best_bound_.late > 0) return false;
+    std::vector<Nanoseconds> taken;
+    static_cast<void>(bound_of(problem_, dag_of(best_), curves_, deadline_, asked(), &taken));
+    if (taken.empty()) return false;
+    std::map<Orders, Bound> bounds = std::exchange(bounds_, {});
+    expected_.swap(taken);
+    if (take_if_better(best_)) return true;
+    expected_.swap(taken);
+    bounds_ = std::move(bounds);
+    return false;
   }
 
   // Returns a function that asks the caller whether to go on.
@@ -294,7 +335,9 @@ class OrderSearch {
   std::vector<CostCurve> curves_;
   Nanoseconds deadline_;
   const Progress& progress_;
+  Orders given_;
   Orders best_;
+  std::vector<Nanoseconds> expected_;  // what operations take, to place transfers
   int stages_;
   int microbatches_;
   bool splits_;  // backwards, in two parts
@@ -336,21 +379,21 @@ class Joint final : public Planner {
       return progress ? Progress([&progress, begin](double share) { return progress(begin + share / 2.0); }) : progress;
     };
     const OrderChoice choice = search_orders(problem, deadline, limit, half(0.0));
-    PlannerResult result = planned_in(problem, choice.orders, half(0.5));
+    PlannerResult result = planned_in(problem, choice.orders, choice.expected, half(0.5));
     if (result.frontier.empty()) return result;
     for (const Orders& known : known_orders(*given)) {
       if (known == choice.orders || !fits(known, limit)) continue;
-      result = better_of(std::move(result), problem, deadline, known, half(0.5));
+      result = better_of(std::move(result), problem, deadline, known, *given, half(0.5));
     }
     return result;
   }
 
   // Perseus' plans for these orders.
   [[nodiscard]] static PlannerResult planned_in(const PlanProblem& problem, const Orders& orders,
-                                                const Progress& progress) {
+                                                std::span<const Nanoseconds> expected, const Progress& progress) {
     if (orders == stage_orders(*problem.dag)) return make_perseus()->plan(problem, progress);
     PlanProblem reordered = problem;
-    const auto dag = std::make_shared<const ComputationDag>(reorder(*problem.dag, orders));
+    const auto dag = std::make_shared<const ComputationDag>(reorder(*problem.dag, orders, expected));
     reordered.dag = dag.get();
     PlannerResult result = make_perseus()->plan(reordered, progress);
     result.dag = dag;
@@ -373,15 +416,16 @@ class Joint final : public Planner {
 
   // Bounds are not plans. If the better bound is better by less than rounding to clocks loses, the plans decide.
   [[nodiscard]] static PlannerResult better_of(PlannerResult result, const PlanProblem& problem, Nanoseconds deadline,
-                                               const Orders& orders, const Progress& progress) {
+                                               const Orders& orders, const Orders& given, const Progress& progress) {
+    const std::vector<Nanoseconds> expected = fastest_durations(*problem.dag, problem.hulls());
     if (result.frontier.points().front().time <= deadline) {
       const auto go_on = [&] { return !progress || progress(1.0); };
-      const ComputationDag dag = reorder(*problem.dag, orders);
+      const ComputationDag dag = orders == given ? *problem.dag : reorder(*problem.dag, orders, expected);
       if (joules_by(result.frontier, deadline) <= bound_of(problem, dag, problem.hulls(), deadline, go_on).worth()) {
         return result;
       }
     }
-    PlannerResult planned = planned_in(problem, orders, progress);
+    PlannerResult planned = planned_in(problem, orders, expected, progress);
     if (planned.frontier.empty()) return result;
     const auto value = [&](const PlannerResult& one) {
       const Nanoseconds fastest = one.frontier.points().front().time;
@@ -415,7 +459,9 @@ std::optional<DeeperOrder> one_deeper(const PlanProblem& problem, Nanoseconds de
                                                : in_turn(microbatches, held + 1));
     deeper.in_flight.push_back(most_in_flight(orders.back()));
   }
-  const Bound bound = bound_of(problem, reorder(*problem.dag, orders), problem.hulls(), deadline, go_on);
+  const std::vector<CostCurve> curves = problem.hulls();
+  const ComputationDag dag = reorder(*problem.dag, orders, fastest_durations(*problem.dag, curves));
+  const Bound bound = bound_of(problem, dag, curves, deadline, go_on);
   if (!std::isfinite(bound.worth())) return std::nullopt;
   deeper.least_energy = Joules(bound.joules);
   return deeper;
