@@ -132,10 +132,6 @@ int receiver_of(const ComputationDag& dag, int transfer) {
   return -1;
 }
 
-bool is_forward_transfer(const ComputationDag& dag, int transfer) {
-  return receiver_of(dag, transfer) > dag.type_of(transfer).stage;
-}
-
 // Finds places for transfers that occupy both stages, and adds their edges to those of the stages.
 class Placement {
  public:
@@ -398,12 +394,8 @@ std::vector<PostedTransfers> posted_transfers(const ComputationDag& dag, int sta
     for (const std::int32_t p : dag.predecessors(i)) {
       if (dag.type_of(p).occupies_stage || seen[at(p)]) continue;
       seen[at(p)] = true;
-      const bool sends = dag.type_of(p).stage == stage;
-      if (is_forward_transfer(dag, p)) {
-        ++(sends ? here.send_forward : here.receive_forward);
-      } else {
-        ++(sends ? here.send_backward : here.receive_backward);
-      }
+      const bool forward = receiver_of(dag, p) > dag.type_of(p).stage;
+      ++here[(forward ? 0u : 2u) + (dag.type_of(p).stage == stage ? 0u : 1u)];
     }
   }
   return posted;

@@ -12,6 +12,7 @@
 // its own in the order. The activations of a microbatch are held until its weights' gradient has ended.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <optional>
 #include <span>
@@ -86,20 +87,13 @@ using Orders = std::vector<StageOrder>;
 [[nodiscard]] ComputationDag reorder(const ComputationDag& dag, std::span<const StageOrder> orders,
                                      std::span<const Nanoseconds> expected = {});
 
-// How many transfers a stage posts together: activations to the next stage and from the one before, and gradients to
-// the one before and from the next. Those of a link in one direction go by their microbatches.
-struct PostedTransfers {
-  int send_forward = 0;
-  int receive_forward = 0;
-  int send_backward = 0;
-  int receive_backward = 0;
-
-  [[nodiscard]] bool operator==(const PostedTransfers&) const = default;
-};
+// How many transfers a stage posts together: activations to the next stage and from the one before, gradients to the one
+// before and from the next. Those of a link in one direction go by their microbatches.
+using PostedTransfers = std::array<int, 4>;
 
 // Returns what the stage posts before each operation of its stage_order() and behind the one before that, of transfers
-// that occupy both stages; nothing where there are none. What is left after the last operation is all that remains to be
-// sent. Cost: O(nodes + edges) of the stage.
+// that occupy both stages; nothing where there are none. After the last operation it sends what is left. Cost:
+// O(nodes + edges).
 [[nodiscard]] std::vector<PostedTransfers> posted_transfers(const ComputationDag& dag, int stage);
 
 }  // namespace flyball

@@ -62,21 +62,28 @@ struct Codec<StragglerId> {
   }
 };
 
-// ["forward", microbatch, chunk, clock in MHz] is short, since an iteration has hundreds of them, and thousands of
+// ["forward", microbatch, chunk, clock in MHz], and four numbers of transfers if there are any, is short, since an iteration has hundreds of them, and thousands of
 // ranks ask.
 template <>
 struct Codec<ScheduledComputation> {
   static ScheduledComputation read(const JsonValue& value, const FieldRules& /*rules*/) {
     const nlohmann::json& json = value.json();
     const auto whole = [&](std::size_t i) { return json[i].is_number_integer() ? json[i].get<int>() : -1; };
-    if (!json.is_array() || json.size() < 4 || !json[0].is_string() || whole(3) < 0) {
+    const bool placed = json.is_array() && json.size() >= 8;
+    if (!json.is_array() || json.size() < 4 || !json[0].is_string() || whole(3) < 0 ||
+        (placed && std::min({whole(4), whole(5), whole(6), whole(7)}) < 0)) {
       value.refuse("is no [instruction, microbatch, chunk, clock]",
                    "check that this is a Flyball server of the same version");
     }
-    return {json[0].get<std::string>(), whole(1), whole(2), whole(3)};
+    ScheduledComputation one{json[0].get<std::string>(), whole(1), whole(2), whole(3)};
+    for (std::size_t i = 0; placed && i < one.transfers.size(); ++i) one.transfers[i] = whole(4 + i);
+    return one;
   }
   static Json write(const ScheduledComputation& one) {
-    return Json::array({one.instruction, one.microbatch, one.chunk, one.clock_mhz});
+    Json json = Json::array({one.instruction, one.microbatch, one.chunk, one.clock_mhz});
+    if (one.transfers == std::array<int, 4>{}) return json;
+    for (const int count : one.transfers) json.push_back(count);
+    return json;
   }
   static Json schema(const FieldRules& /*rules*/) {
     return {{"type", "array"}, {"minItems", 4}, {"items", {{"type", {"string", "integer"}}}}};
@@ -592,9 +599,13 @@ Record<RankSchedule> description_of(const RankSchedule* /*type*/) {
              "Number of the order in which the computations stand. 0: that of the schedule, as registered. Any other "
              "number is the same for all ranks and versions of one order; a rank runs this order in an iteration for "
              "which all ranks of its pipeline hold it, and the schedule's order in all others.")
-      .field("computations", &R::computations,
-             "The computations in the stage's order, each as [instruction, microbatch, chunk, clock in MHz]. A clock "
-             "of 0 leaves the GPU's clock as it is.");
+      .field(
+          "computations", &R::computations,
+          "The computations in the stage's order, each as [instruction, microbatch, chunk, clock in MHz]. A clock "
+          "of 0 leaves the GPU's clock as it is. If transfers occupy both stages and the order is not 0, four numbers "
+          "may follow, which are else 0: how many activations the stage sends and receives, and how many gradients it "
+          "sends and receives, before this computation and after the one before. It posts them together. After its "
+          "last computation a stage sends what is left.");
 }
 
 }  // namespace flyball
