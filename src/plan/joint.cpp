@@ -69,6 +69,49 @@ std::vector<Nanoseconds> fastest_durations(const ComputationDag& dag, const std:
   return durations;
 }
 
+// What operations may take where reorder() places transfers, by their numbers in `dag`: of several, the one is taken
+// that makes the fastest iteration.
+using Expected = std::vector<std::vector<Nanoseconds>>;
+
+// The durations as they are, which lets transfers delay only their receivers, and with each transfer as a part of the
+// computation before it, which makes the stages as slow as transfers that occupy both do.
+Expected expected_of(const ComputationDag& dag, std::vector<Nanoseconds> durations) {
+  if (!dag.transfers_occupy_both()) return {std::move(durations)};
+  std::vector<Nanoseconds> sending = durations;
+  for (int i = 0; i < dag.size(); ++i) {
+    if (dag.type_of(i).occupies_stage) continue;
+    for (const std::int32_t p : dag.predecessors(i)) {
+      if (dag.type_of(p).occupies_stage && dag.type_of(p).stage == dag.type_of(i).stage) {
+        sending[at(p)] += durations[at(i)];
+      }
+    }
+    sending[at(i)] = 1;
+  }
+  return {std::move(sending), std::move(durations)};
+}
+
+struct Placed {
+  ComputationDag dag;
+  std::vector<Nanoseconds> expected;  // with which reorder() makes this
+};
+
+Placed placed(const ComputationDag& dag, const Orders& orders, const std::vector<CostCurve>& curves,
+              const Expected& expected) {
+  std::optional<Placed> best;
+  Nanoseconds least = 0;
+  for (const std::vector<Nanoseconds>& durations : expected) {
+    Placed one{reorder(dag, orders, durations), durations};
+    if (expected.size() == 1) return one;
+    const std::vector<Nanoseconds> fastest = fastest_durations(one.dag, curves);
+    std::vector<Nanoseconds> finish(fastest.size());
+    const Nanoseconds time = makespan(one.dag, fastest, finish);
+    if (best && time >= least) continue;
+    least = time;
+    best = std::move(one);
+  }
+  return *std::move(best);
+}
+
 // Returns infinite joules if `go_on` returns false. `taken`, unless it is null, is given what the operations take in
 // the relaxed plan that ends by the deadline, by their numbers in the DAG that `dag` was made of.
 Bound bound_of(const PlanProblem& problem, const ComputationDag& dag, const std::vector<CostCurve>& curves,
@@ -118,7 +161,7 @@ class OrderSearch {
         progress_(progress),
         given_(*stage_orders(*problem.dag)),
         best_(given_),
-        expected_(fastest_durations(*problem.dag, curves_)),
+        expected_(expected_of(*problem.dag, fastest_durations(*problem.dag, curves_))),
         stages_(static_cast<int>(best_.size())),
         microbatches_(best_.front().microbatches()),
         splits_(best_.front().splits_backward()),
@@ -148,8 +191,9 @@ class OrderSearch {
       budget_ = kTrimOperations;
       give_back();
     }
-    const double joules = bound_of(problem_, dag_of(best_), problem_.hulls(), deadline_, asked()).worth();
-    return {best_, expected_, joules, looked_at_};
+    const Placed chosen = placed_as_best(best_);
+    const double joules = bound_of(problem_, chosen.dag, problem_.hulls(), deadline_, asked()).worth();
+    return {best_, chosen.expected, joules, looked_at_};
   }
 
  private:
@@ -158,14 +202,15 @@ class OrderSearch {
   Bound bound(const Orders& orders) {
     const auto [known, is_new] = bounds_.try_emplace(orders);
     if (!is_new) return known->second;
-    const ComputationDag dag = dag_of(orders);
+    const ComputationDag dag = placed_as_best(orders).dag;
     ++looked_at_;
     budget_ -= dag.size();
     return known->second = bound_of(problem_, dag, curves_, deadline_, asked());
   }
 
-  [[nodiscard]] ComputationDag dag_of(const Orders& orders) const {
-    return orders == given_ ? *problem_.dag : reorder(*problem_.dag, orders, expected_);
+  [[nodiscard]] Placed placed_as_best(const Orders& orders) const {
+    if (orders == given_) return {*problem_.dag, {}};
+    return placed(*problem_.dag, orders, curves_, expected_);
   }
 
   // Gives the transfers of the best orders other places, by what operations take in the relaxed plan, and keeps them if
@@ -173,12 +218,12 @@ class OrderSearch {
   bool place_anew() {
     if (!problem_.dag->transfers_occupy_both() || best_ == given_ || best_bound_.late > 0) return false;
     std::vector<Nanoseconds> taken;
-    static_cast<void>(bound_of(problem_, dag_of(best_), curves_, deadline_, asked(), &taken));
+    static_cast<void>(bound_of(problem_, placed_as_best(best_).dag, curves_, deadline_, asked(), &taken));
     if (taken.empty()) return false;
     std::map<Orders, Bound> bounds = std::exchange(bounds_, {});
-    expected_.swap(taken);
+    Expected expected = std::exchange(expected_, expected_of(*problem_.dag, std::move(taken)));
     if (take_if_better(best_)) return true;
-    expected_.swap(taken);
+    expected_ = std::move(expected);
     bounds_ = std::move(bounds);
     return false;
   }
@@ -337,7 +382,7 @@ class OrderSearch {
   const Progress& progress_;
   Orders given_;
   Orders best_;
-  std::vector<Nanoseconds> expected_;  // what operations take, to place transfers
+  Expected expected_;
   int stages_;
   int microbatches_;
   bool splits_;  // backwards, in two parts
@@ -417,15 +462,16 @@ class Joint final : public Planner {
   // Bounds are not plans. If the better bound is better by less than rounding to clocks loses, the plans decide.
   [[nodiscard]] static PlannerResult better_of(PlannerResult result, const PlanProblem& problem, Nanoseconds deadline,
                                                const Orders& orders, const Orders& given, const Progress& progress) {
-    const std::vector<Nanoseconds> expected = fastest_durations(*problem.dag, problem.hulls());
+    const std::vector<CostCurve> curves = problem.hulls();
+    const Expected expected = expected_of(*problem.dag, fastest_durations(*problem.dag, curves));
+    const Placed other = orders == given ? Placed{*problem.dag, {}} : placed(*problem.dag, orders, curves, expected);
     if (result.frontier.points().front().time <= deadline) {
       const auto go_on = [&] { return !progress || progress(1.0); };
-      const ComputationDag dag = orders == given ? *problem.dag : reorder(*problem.dag, orders, expected);
-      if (joules_by(result.frontier, deadline) <= bound_of(problem, dag, problem.hulls(), deadline, go_on).worth()) {
+      if (joules_by(result.frontier, deadline) <= bound_of(problem, other.dag, curves, deadline, go_on).worth()) {
         return result;
       }
     }
-    PlannerResult planned = planned_in(problem, orders, expected, progress);
+    PlannerResult planned = planned_in(problem, orders, other.expected, progress);
     if (planned.frontier.empty()) return result;
     const auto value = [&](const PlannerResult& one) {
       const Nanoseconds fastest = one.frontier.points().front().time;
@@ -460,7 +506,8 @@ std::optional<DeeperOrder> one_deeper(const PlanProblem& problem, Nanoseconds de
     deeper.in_flight.push_back(most_in_flight(orders.back()));
   }
   const std::vector<CostCurve> curves = problem.hulls();
-  const ComputationDag dag = reorder(*problem.dag, orders, fastest_durations(*problem.dag, curves));
+  const Expected expected = expected_of(*problem.dag, fastest_durations(*problem.dag, curves));
+  const ComputationDag dag = placed(*problem.dag, orders, curves, expected).dag;
   const Bound bound = bound_of(problem, dag, curves, deadline, go_on);
   if (!std::isfinite(bound.worth())) return std::nullopt;
   deeper.least_energy = Joules(bound.joules);
