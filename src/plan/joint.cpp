@@ -188,6 +188,7 @@ class OrderSearch {
       }
       climb();
       while (place_anew() && more()) climb();
+      if (problem_.dag->transfers_occupy_both() && !splits_) climb_from_deep();
       budget_ = kTrimOperations;
       give_back();
     }
@@ -268,6 +269,30 @@ class OrderSearch {
     Orders envpipe;
     for (const int held : rescheduled_in_flight(problem_, limit_)) envpipe.push_back(in_turn(microbatches_, held));
     take_if_better(std::move(envpipe));
+  }
+
+  // Climbs once more, from orders that hold what memory allows, and keeps what is better. Where transfers occupy both
+  // stages such orders may be slow as long as their transfers do not fit, and are not reached by steps that each help.
+  void climb_from_deep() {
+    const Orders first = best_;
+    const Bound first_bound = best_bound_;
+    const Expected first_expected = expected_;
+    const std::map<Orders, Bound> first_bounds = bounds_;
+    best_ = given_;
+    for (int s = 0; s + 1 < stages_; ++s) {
+      const int most =
+          std::min({limit_[at(s)], microbatches_, s > 0 ? best_[at(s - 1)].forwards.front() : limit_[at(s)]});
+      best_[at(s)] = in_turn(microbatches_, std::max(most, best_[at(s + 1)].forwards.front()));
+    }
+    best_bound_ = can_run(best_) && fits(best_, limit_) ? bound(best_) : first_bound;
+    budget_ = kSearchOperations;
+    climb();
+    while (place_anew() && more()) climb();
+    if (std::pair(best_bound_.late, best_bound_.joules) < std::pair(first_bound.late, first_bound.joules)) return;
+    best_ = first;
+    best_bound_ = first_bound;
+    expected_ = first_expected;
+    bounds_ = first_bounds;
   }
 
   // The orders with weight gradients late by so many microbatches on each stage, or as many as fit into its memory.
