@@ -3,7 +3,8 @@
 //
 // A transfer that occupies both stages is one node that waits for both and that both wait for: after it comes what the
 // sender runs next, before it what the receiver ran last. The transfers of a stage between two of its computations are
-// thus posted together and go on together, as frameworks batch a send with the receive that follows it.
+// thus posted together and go on together, as frameworks batch a send with the receive that follows it. Other orders
+// place transfers elsewhere (plan/stage_orders.h).
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -389,14 +389,15 @@ std::vector<PostedTransfers> posted_transfers(const ComputationDag& dag, int sta
   if (!dag.transfers_occupy_both()) return {};
   std::vector<PostedTransfers> posted;
   std::vector<bool> seen(at(dag.size()), false);
+  PostedTransfers here{};
   for (const int i : dag.stage_order(stage)) {
-    PostedTransfers& here = posted.emplace_back();
     for (const std::int32_t p : dag.predecessors(i)) {
       if (dag.type_of(p).occupies_stage || seen[at(p)]) continue;
       seen[at(p)] = true;
       const bool forward = receiver_of(dag, p) > dag.type_of(p).stage;
-      ++here[(forward ? 0u : 2u) + (dag.type_of(p).stage == stage ? 0u : 1u)];
+      ++here[(forward ? 0U : 2U) + (dag.type_of(p).stage == stage ? 0U : 1U)];
     }
+    if (!is_constant_operation(dag.type_of(i).instruction)) posted.push_back(std::exchange(here, {}));
   }
   return posted;
 }

@@ -91,9 +91,9 @@ using Orders = std::vector<StageOrder>;
 // before and from the next. Those of a link in one direction go by their microbatches.
 using PostedTransfers = std::array<int, 4>;
 
-// Returns what the stage posts before each operation of its stage_order() and behind the one before that, of transfers
-// that occupy both stages; nothing where there are none. After the last operation it sends what is left. Cost:
-// O(nodes + edges).
+// Returns what the stage posts before each computation (operations of constant time are none) and behind the one before
+// that, of transfers that occupy both stages; nothing where there are none. After the last computation it sends what is
+// left. Cost: O(nodes + edges).
 [[nodiscard]] std::vector<PostedTransfers> posted_transfers(const ComputationDag& dag, int stage);
 
 }  // namespace flyball

@@ -525,17 +525,14 @@ JobPlan::Schedule JobPlan::schedule(const Run& run, const std::vector<int>& rais
   for (int stage = 0; stage < dag.stages(); ++stage) {
     const std::vector<PostedTransfers> posted =
         order_ != 0 ? posted_transfers(dag, stage) : std::vector<PostedTransfers>{};
-    PostedTransfers here{};
-    std::size_t next = 0;
     for (const int i : dag.stage_order(stage)) {
-      for (std::size_t k = 0; !posted.empty() && k < here.size(); ++k) here[k] += posted[next][k];
-      ++next;
       const OperationType& type = dag.type_of(i);
       if (!type.occupies_stage || is_constant_operation(type.instruction)) continue;
       const ClockOption& option = type.options[plan[static_cast<std::size_t>(i)]];
-      schedule.stages[static_cast<std::size_t>(stage)].push_back(
-          {std::string(announced_name(type.instruction)), dag[i].microbatch, dag[i].chunk,
-           static_cast<int>(std::lround(option.frequency.value())), std::exchange(here, {})});
+      std::vector<ScheduledComputation>& computations = schedule.stages[static_cast<std::size_t>(stage)];
+      computations.push_back({std::string(announced_name(type.instruction)), dag[i].microbatch, dag[i].chunk,
+                              static_cast<int>(std::lround(option.frequency.value())),
+                              posted.empty() ? PostedTransfers{} : posted[computations.size()]});
     }
   }
   return schedule;
