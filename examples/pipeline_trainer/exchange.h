@@ -1,6 +1,6 @@
 // Transfers between neighbours that occupy both: a transfer begins when both GPUs have come to it, and neither computes
-// before it has ended. What a stage sends and receives between two of its computations is posted together; what goes over
-// a link in one direction goes one after the other.
+// before it has ended. What a stage sends and receives between two of its computations is posted together; what goes
+// over a link in one direction goes one after the other.
 #pragma once
 
 #include <condition_variable>

@@ -71,7 +71,7 @@ class ComputationDag {
   void set_waits(std::size_t type) { types_[type].waits = true; }
   // Sets at which clock stages wait with free changes; LateClocks is told for itself when late ones are asked for.
   void set_clocks_asked(ClocksAsked asked) { clocks_asked_ = asked; }
-  // Says that transfers occupy both stages (PipelineSpec): each waits for what both run before it, and both wait for it.
+  // Says that transfers occupy both stages (PipelineSpec): each waits for what both run before it, and both wait.
   void set_transfers_occupy_both() { transfers_occupy_both_ = true; }
 
   [[nodiscard]] ClocksAsked clocks_asked() const { return clocks_asked_; }

@@ -75,8 +75,8 @@ using Orders = std::vector<StageOrder>;
 // of the result gives a computation's number in `dag`. Requires that stage_orders(dag) is not none, and that
 // can_run(orders). Cost: O(nodes + edges).
 //
-// Where transfers occupy both stages (PipelineSpec), they get places that fit the orders. A stage that runs ahead of its
-// receiver would wait for it if messages were received only when they are needed; with F0 F1 F2 F3 B0 ... on the first
+// Where transfers occupy both stages (PipelineSpec), they get places that fit the orders. A stage that runs ahead of
+// its receiver would wait for it if messages were received only when they are needed; with F0 F1 F2 F3 B0 ... on the first
 // stage and 1F1B's order on the second, both would wait for ever. So a message may be received early and sent late: its
 // transfer stands between two computations of the sender, anywhere behind the one that makes it, and between two of the
 // receiver, anywhere before the one that needs it. All of a stage's transfers between two computations are posted
@@ -87,8 +87,8 @@ using Orders = std::vector<StageOrder>;
 [[nodiscard]] ComputationDag reorder(const ComputationDag& dag, std::span<const StageOrder> orders,
                                      std::span<const Nanoseconds> expected = {});
 
-// How many transfers a stage posts together: activations to the next stage and from the one before, gradients to the one
-// before and from the next. Those of a link in one direction go by their microbatches.
+// How many transfers a stage posts together: activations to the next stage and from the one before, gradients to the
+// one before and from the next. Those of a link in one direction go by their microbatches.
 using PostedTransfers = std::array<int, 4>;
 
 // Returns what the stage posts before each computation (operations of constant time are none) and behind the one before

@@ -34,13 +34,13 @@ TEST(StageOrders, OfOtherSchedulesThereAreNone) {
   EXPECT_FALSE(stage_orders(build_dag(spec, modelled_profile({1.0, 1.0}))).has_value());
 }
 
-// The first stage runs all forwards ahead, the second keeps 1F1B's order. If the second received each activation only
-// when it needs it, F2 would wait for F1's transfer, that for B0 of the second stage to have been sent, and that for F2.
+// The first stage runs all forwards ahead, the second keeps 1F1B's order. If it received each activation only when it
+// needs it, F2 would wait for F1's transfer, that for B0 of the second stage to have been sent, and that for F2.
 // Where transfers (0.1 s) only delay their receivers, forwards take 1 s and backwards 2 s:
 //   first stage   F0 0, F1 1, F2 2, B0 4.2, B1 7.2, B2 10.2
 //   second stage  F0 1.1, B0 2.1, F1 4.1, B1 5.1, F2 7.1, B2 8.1
-// F0 is sent at once. At 2 s, F1's transfer would delay F2 and the second stage's B0 by 0.3 s together; at 4.1 s, before
-// B0 and F1, F1 alone by 0.1 s. So it goes with B0's, and F2's with B1's at 7.1 s.
+// F0 is sent at once. At 2 s, F1's transfer would delay F2 and the second stage's B0 by 0.3 s together; at 4.1 s,
+// before B0 and F1, F1 alone by 0.1 s. So it goes with B0's, and F2's with B1's at 7.1 s.
 TEST(StageOrders, OfTransfersThatOccupyBothStagesAreMovedWithThem) {
   PipelineSpec spec;
   spec.microbatches = 3;

@@ -47,8 +47,8 @@ TEST(Worlds, ShortIterationsKeepThemToo) {
   expect_kept(world, "uniform");
 }
 
-// With one microbatch more on each stage, in the orders of computations and transfers that the planner chose. The stages
-// would wait for each other for ever if they did not agree on the order of their transfers.
+// With one microbatch more on each stage, in the orders of computations and transfers that the planner chose. The
+// stages would wait for each other for ever if they did not agree on the order of their transfers.
 TEST(Worlds, OrderAndClocksSaveMoreThanClocksAlone) {
   EXPECT_GT(keep_promise(four_stages(1), "joint").saving, keep_promise(four_stages(1), "perseus").saving + 1.0);
 }
