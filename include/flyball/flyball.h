@@ -250,8 +250,8 @@ FLYBALL_API int flyball_use_order(flyball_session* session, int64_t order);
 FLYBALL_API size_t flyball_order_in_use(flyball_session* session, const flyball_computation** computations);
 
 /* How many messages a stage sends and receives before a computation and after the one before it: activations to the
- * next stage and from the one before, gradients to the one before and from the next. They are posted together; messages of
- * one kind go in the order of their microbatches. After its last computation a stage sends what is left. */
+ * next stage and from the one before, gradients to the one before and from the next. They are posted together; messages
+ * of one kind go in the order of their microbatches. After its last computation a stage sends what is left. */
 typedef struct flyball_transfers {
   int send_forward;
   int receive_forward;

@@ -75,15 +75,16 @@ using Orders = std::vector<StageOrder>;
 // of the result gives a computation's number in `dag`. Requires that stage_orders(dag) is not none, and that
 // can_run(orders). Cost: O(nodes + edges).
 //
-// Where transfers occupy both stages (PipelineSpec), they get places that fit the orders. A stage that runs ahead of
-// its receiver would wait for it if messages were received only when they are needed; with F0 F1 F2 F3 B0 ... on the first
-// stage and 1F1B's order on the second, both would wait for ever. So a message may be received early and sent late: its
-// transfer stands between two computations of the sender, anywhere behind the one that makes it, and between two of the
-// receiver, anywhere before the one that needs it. All of a stage's transfers between two computations are posted
-// together. Each transfer gets a moment on a timeline on which transfers occupy nobody and operations take `expected`,
-// by their numbers in `dag`: the moment at which it delays the two stages least. Nobody waits in a circle then, since
-// everything follows the moments. Transfers of a link in one direction follow each other in the order of their
-// microbatches. Where `expected` is empty, operations take the time of their first option.
+// Where transfers occupy both stages (PipelineSpec), they get places that fit the orders. A stage that runs ahead
+// of its receiver would wait for it if messages were received only when they are needed; with F0 F1 F2 F3 B0 ... on
+// the first stage and 1F1B's order on the second, both would wait for ever. So a message may be received early and
+// sent late: its transfer stands between two computations of the sender, anywhere behind the one that makes it, and
+// between two of the receiver, anywhere before the one that needs it. All of a stage's transfers between two
+// computations are posted together. Each transfer gets a moment on a timeline on which transfers occupy nobody and
+// operations take `expected`, by their numbers in `dag`: the moment at which it delays the two stages least. Nobody
+// waits in a circle then, since everything follows the moments. Transfers of a link in one direction follow each
+// other in the order of their microbatches. Where `expected` is empty, operations take the time of their first
+// option.
 [[nodiscard]] ComputationDag reorder(const ComputationDag& dag, std::span<const StageOrder> orders,
                                      std::span<const Nanoseconds> expected = {});
 
