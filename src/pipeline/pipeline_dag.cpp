@@ -3,7 +3,8 @@
 //
 // A transfer that occupies both stages is one node that waits for both and that both wait for: after it comes what the
 // sender runs next, before it what the receiver ran last. The transfers of a stage between two of its computations are
-// thus posted together and go on together, as frameworks batch a send with the receive that follows it.
+// thus posted together and go on together, as frameworks batch a send with the receive that follows it. Other orders
+// place transfers elsewhere (plan/stage_orders.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,7 +49,9 @@ class DagBuilder {
     check_constant_operations();
     for (int stage = 0; stage < stages_; ++stage) add_stream(stage, streams[at(stage)]);
     for (int m = 0; m < spec_.microbatches; ++m) add_dependencies(m);
-    return {profile_.source, stages_, std::move(types_), std::move(nodes_), edges_};
+    ComputationDag dag(profile_.source, stages_, std::move(types_), std::move(nodes_), edges_);
+    if (transfers_) dag.set_transfers_occupy_both();
+    return dag;
   }
 
  private:
@@ -317,6 +320,7 @@ class DagBuilder {
     link(before, hop);
     link(hop, after);
     if (!spec_.transfers_occupy_both) return;
+    transfers_ = true;
     if (const int last = before_[at(after)]; last >= 0) link(last, hop);
     if (const int next = after_[at(before)]; next >= 0) link(hop, next);
   }
@@ -341,6 +345,7 @@ class DagBuilder {
   int virtual_stages_;
   std::vector<Watts> blocking_;  // per stage
   bool split_backward_ = false;
+  bool transfers_ = false;  // there are some that occupy both stages
   std::vector<OperationType> types_;
   std::map<std::pair<int, std::string>, int> type_of_;
   std::vector<Computation> nodes_;

@@ -21,6 +21,7 @@
 #include "plan/relaxation.h"
 #include "plan/replan.h"
 #include "plan/stage_clock.h"
+#include "plan/stage_orders.h"
 #include "plan/straggler.h"
 #include "plan/summary.h"
 #include "plan/switching.h"
@@ -519,13 +520,15 @@ JobPlan::Schedule JobPlan::schedule(const Run& run, const std::vector<int>& rais
   raise(plan, raised);
   schedule.stages.resize(static_cast<std::size_t>(dag.stages()));
   for (int stage = 0; stage < dag.stages(); ++stage) {
+    const auto posted = order_ != 0 ? posted_transfers(dag, stage) : std::vector<PostedTransfers>{};
     for (const int i : dag.stage_order(stage)) {
       const OperationType& type = dag.type_of(i);
       if (!type.occupies_stage || is_constant_operation(type.instruction)) continue;
       const ClockOption& option = type.options[plan[static_cast<std::size_t>(i)]];
-      schedule.stages[static_cast<std::size_t>(stage)].push_back(
-          {std::string(announced_name(type.instruction)), dag[i].microbatch, dag[i].chunk,
-           static_cast<int>(std::lround(option.frequency.value()))});
+      auto& computations = schedule.stages[static_cast<std::size_t>(stage)];
+      computations.push_back({std::string(announced_name(type.instruction)), dag[i].microbatch, dag[i].chunk,
+                              static_cast<int>(std::lround(option.frequency.value())),
+                              posted.empty() ? PostedTransfers{} : posted[computations.size()]});
     }
   }
   return schedule;

@@ -3,6 +3,7 @@
 // docs/openapi.yaml are made from the description.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -491,6 +492,10 @@ struct ScheduledComputation {
   int microbatch = 0;
   int chunk = 0;
   int clock_mhz = 0;  // 0: leaves the clock as it is
+  // How many transfers, which occupy both stages, the stage posts together before the computation: activations to the
+  // next stage and from the one before, gradients to the one before and from the next. After its last computation it
+  // sends what is left. All 0 throughout an order: each message is sent when it is made and received when it is needed.
+  std::array<int, 4> transfers{};
 
   bool operator==(const ScheduledComputation&) const = default;
 };
@@ -544,6 +549,7 @@ struct RankSchedule {
 [[nodiscard]] Record<StragglerState::Announced> description_of(const StragglerState::Announced*);
 [[nodiscard]] Record<StragglerState> description_of(const StragglerState*);
 [[nodiscard]] Record<JobPowerStatus> description_of(const JobPowerStatus*);
+[[nodiscard]] Record<PipelinePlan> description_of(const PipelinePlan*);
 [[nodiscard]] Record<JobStatus> description_of(const JobStatus*);
 [[nodiscard]] Record<PlanningProgress> description_of(const PlanningProgress*);
 [[nodiscard]] Record<SchedulesReplaced> description_of(const SchedulesReplaced*);
