@@ -18,7 +18,7 @@
 namespace flyball {
 namespace {
 
-constexpr std::size_t kMostSteps = 16;  // that wait for a stage; beyond that the oldest is dropped
+constexpr std::size_t kMostWaiting = 16;  // that wait for a stage; beyond that the oldest is dropped
 // A computation that begins before its input, by more than this share of how long computations take, belongs to another
 // order than the schedule's.
 constexpr double kOtherOrder = 0.05;
@@ -58,7 +58,7 @@ StepTaken Handovers::add(const Job& job, const StepReport& report) {
       join(stages);
       steps_.erase(steps_.begin(), steps_.upper_bound(report.step));
     }
-    if (steps_.size() > kMostSteps) steps_.erase(steps_.begin());
+    if (steps_.size() > kMostWaiting) steps_.erase(steps_.begin());
   }
   // Other programs hold up the handovers of whole steps: the step in the middle counts.
   const auto& [forward, backward] = found_[stage];
