@@ -62,8 +62,8 @@ std::size_t skip_value(std::string_view text, std::size_t at) {
   return kNone;
 }
 
-// Returns the position after the last brace behind the one at `at` that is followed by a comma and another brace, as an entry's
-// last brace is; kNone if there is none.
+// Returns the position after the last brace behind the one at `at` that is followed by a comma and another brace, as an
+// entry's last brace is; kNone if there is none.
 std::size_t last_end(std::string_view text, std::size_t at) {
   for (std::size_t brace = text.rfind('{'); brace != kNone && brace > at; brace = text.rfind('{', brace - 1)) {
     const auto before = [text](std::size_t end) {

@@ -161,14 +161,14 @@ bool VirtualTraining::go_on(std::size_t index, const std::vector<ScheduledComput
   Nanoseconds met = stage.state.now;
   Nanoseconds end = met;
   // Messages of a link and way go one after the other.
-  const auto meet = [&](const Link& link, std::size_t way, std::size_t first, std::size_t last, bool sends) {
-    const std::vector<Post>& there = sends ? link.awaited[way] : link.sent[way];
+  const auto meet = [&](const Link& over, std::size_t way, std::size_t first, std::size_t last, bool sends) {
+    const std::vector<Post>& there = sends ? over.awaited[way] : over.sent[way];
     if (there.size() < last) return false;
     Nanoseconds done = 0;
     for (std::size_t number = first; number < last; ++number) {
       const Nanoseconds both = std::max(stage.state.now, there[number].time);
       met = std::max(met, both);
-      done = std::max(done, both) + link.sent[way][number].length;
+      done = std::max(done, both) + over.sent[way][number].length;
       end = std::max(end, done);
     }
     return true;
