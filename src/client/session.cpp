@@ -329,6 +329,15 @@ void Session::take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfi
   }
   const std::scoped_lock lock(mutex_);
   if (profiler != profiler_) return;  // the clock is of a sweep that has been given up
+  if (remeasuring_) {
+    for (const InstructionMeasurement& one : report.measurements) {
+      const auto& wanted = remeasuring_->instructions;
+      if (std::find(wanted.begin(), wanted.end(), one.instruction) != wanted.end()) {
+        remeasuring_->measured.push_back(one);
+      }
+    }
+    return;
+  }
   waiting_sum_ += weight * waiting.value();
   waiting_weight_ += weight;
   if (report.measurements.empty()) return;
@@ -342,6 +351,7 @@ void Session::evaluate() {
   if (outran_device_.load() && !std::exchange(told_of_outrunning_, true)) {
     notice("a step is not measured: step_end was called before the GPU had done its computations; wait for it first");
   }
+  follow_order();
   std::shared_ptr<OnlineProfiler> profiler;
   {
     const std::scoped_lock lock(mutex_);
@@ -355,6 +365,12 @@ void Session::evaluate() {
   const SweepProgress progress = profiler->progress();
   const std::scoped_lock lock(mutex_);
   if (profiler != profiler_) return;
+  if (remeasuring_) {
+    state_.sweep = progress;
+    state_.sweep.finished = progress.finished || state_.steps > remeasuring_->most_steps;
+    if (state_.sweep.finished) finish_remeasuring();
+    return;
+  }
   if (progress.finished && !probe_ && !reports_.empty() && slowest_measured_ < clocks_.front()) {
     probe_ = std::make_shared<ChangeProbe>(clocks_.front(), slowest_measured_);
   }
@@ -420,6 +436,7 @@ void Session::profile_again() {
   state_.sweep = profiler->progress();
   profiler_ = std::move(profiler);
   probe_.reset();
+  remeasuring_.reset();
   newest_times_.reset();
   reports_.clear();
   waiting_sum_ = waiting_weight_ = 0.0;

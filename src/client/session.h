@@ -28,6 +28,7 @@
 #include "client/clock_controller.h"
 #include "client/computing_times.h"
 #include "client/device_timeline.h"
+#include "client/drift_watch.h"
 #include "client/instruction_types.h"
 #include "client/online_profiler.h"
 #include "client/pace_watch.h"
@@ -178,11 +179,15 @@ class Session {
   void adopt_times(const std::shared_ptr<const ComputingTimes>& times);
   void note_asked(const InstructionSpan& span, bool measured);
   void watch_pace();
+  [[nodiscard]] std::vector<DriftedOperation> drifted() const;
   [[nodiscard]] bool hand_over_pace();
 
   // The reporter's thread: evaluates the sweep and reports to the server.
   void report();
   void evaluate();
+  void follow_order();
+  void finish_remeasuring();
+  void report_anew();
   void take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfiler>& profiler);
   [[nodiscard]] std::optional<Seconds> change_time() const;
   [[nodiscard]] std::shared_ptr<const ComputingTimes> measured_times() const;
@@ -233,6 +238,8 @@ class Session {
   std::shared_ptr<const ComputingTimes> times_;  // of the last sweep; null before its end
   PaceWatch pace_;
   std::optional<PaceWatch::Change> pace_change_;  // not handed over yet
+  DriftWatch drift_;
+  bool drift_due_ = false;           // what has drifted is to be handed over
   std::vector<std::int32_t> asked_;  // by span, the clock asked for in MHz (0: default); -1: it had just been asked for
   std::uint32_t asked_mhz_ = 0;
   std::uint32_t begun_mhz_ = 0;  // asked for at the beginning of the last span
@@ -280,6 +287,15 @@ class Session {
     Computing computing;   // of the step that it was reported after
   };
   std::shared_ptr<const ComputingTimes> newest_times_;
+  std::int64_t followed_order_ = 0;  // to measure again
+  struct Remeasuring {               // while profiler_ does so
+    std::vector<std::string> instructions;
+    std::vector<InstructionMeasurement> measured;
+    std::uint64_t most_steps = 0;  // with which it ends, whatever it has measured
+  };
+  std::optional<Remeasuring> remeasuring_;
+  double told_slowdown_ = 1.0;  // the reporter's own, as is the next
+  std::size_t told_drifts_ = 0;
   std::optional<PaceReport> pace_report_;  // the latest
   bool pace_due_ = false;                  // whether it is to be sent
   bool listener_gone_ = false;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "client/session_schedule.h"
@@ -23,6 +24,17 @@ void Session::adopt_times(const std::shared_ptr<const ComputingTimes>& times) {
   times_ = times;
   if (pace_.is_slow()) pace_change_ = PaceWatch::Change{1.0, step_count_};  // by the old profile
   pace_.begin_anew();
+  if (!drifted().empty()) drift_due_ = true;
+  drift_.begin_anew();
+}
+
+std::vector<DriftedOperation> Session::drifted() const {
+  std::vector<DriftedOperation> all;
+  for (std::size_t type = 0; type < types_.count(); ++type) {
+    const double ratio = drift_.drift(static_cast<std::uint16_t>(type));
+    if (ratio > 0.0) all.push_back({types_.name(type), ratio});
+  }
+  return all;
 }
 
 // A span that has just begun runs at the clock that was asked for last.
@@ -38,19 +50,37 @@ void Session::note_asked(const InstructionSpan& span, bool measured) {
 
 void Session::watch_pace() {
   if (!times_ || !schedule_ || asked_.size() != step_.spans.size()) return;
-  Seconds measured;
-  Seconds expected;
+  struct Sums {
+    Seconds measured;
+    Seconds expected;
+    std::size_t counted = 0;
+    std::size_t spans = 0;
+  };
+  std::array<Sums, kMostInstructionTypes> of_types{};
   Seconds all;
   for (std::size_t i = 0; i < asked_.size(); ++i) {
     const InstructionSpan& span = step_.spans[i];
     if (schedule_->clocks_mhz[span.type].empty()) continue;  // it may wait for others
     const Seconds time = to_seconds(span.end - span.begin);
+    Sums& sums = of_types[span.type];
     all += time;
+    ++sums.spans;
     if (asked_[i] < 0) continue;
     const Seconds usual = times_->at(span.type, asked_[i] > 0 ? Megahertz(asked_[i]) : clocks_.front());
     if (!(usual > Seconds(0))) continue;
-    measured += time;
-    expected += usual;
+    ++sums.counted;
+    sums.measured += time;
+    sums.expected += usual;
+  }
+  Seconds measured;
+  Seconds expected;
+  for (std::size_t type = 0; type < types_.count(); ++type) {
+    const Sums& sums = of_types[type];
+    measured += sums.measured;
+    expected += sums.expected;
+    // Microbatches differ, such as the first backward from the others, and a few of them do not stand for all.
+    if (sums.counted == 0 || 2 * sums.counted < sums.spans) continue;
+    if (drift_.count(static_cast<std::uint16_t>(type), sums.measured, sums.expected)) drift_due_ = true;
   }
   if (!(expected > Seconds(0)) || measured < kLeastCounted * all) return;
   if (const auto change = pace_.count(step_count_, measured, expected)) pace_change_ = change;
@@ -58,9 +88,20 @@ void Session::watch_pace() {
 
 // Under the mutex. Returns whether there is news for the server.
 bool Session::hand_over_pace() {
-  if (!pace_change_) return false;
-  pace_report_ = PaceReport{options_.rank.rank, pace_change_->slowdown, pace_change_->since, PaceCause::kUnknown, {}};
+  if (!pace_change_ && !drift_due_) return false;
+  if (!pace_report_) pace_report_.emplace();
+  PaceReport& report = *pace_report_;
+  report.rank = options_.rank.rank;
+  if (pace_change_) {
+    report.slowdown = pace_change_->slowdown;
+    report.since = pace_change_->since;
+  }
+  if (drift_due_) {
+    report.operations = drifted();
+    report.step = step_count_;
+  }
   pace_change_.reset();
+  drift_due_ = false;
   return pace_due_ = true;
 }
 
@@ -83,9 +124,12 @@ void Session::find_cause(PaceReport& report) const {
 
 // The server is told at once, and again if the cause is seen later.
 void Session::tell_pace(PaceReport report) {
-  if (!(report.slowdown > 1.0)) {
-    send_pace(report);
-    return notice("this rank computes as fast as usual again");
+  const double told = std::exchange(told_slowdown_, report.slowdown);
+  const bool recovered = told > 1.0 && !(report.slowdown > 1.0);
+  if (recovered) notice("this rank computes as fast as usual again");
+  if (!(report.slowdown > 1.0) && report.operations.empty()) {
+    told_drifts_ = 0;
+    return send_pace(report);
   }
   find_cause(report);
   send_pace(report);
@@ -93,6 +137,13 @@ void Session::tell_pace(PaceReport report) {
     find_cause(report);
     if (report.cause != PaceCause::kComputation) send_pace(report);
   }
+  const bool more = report.operations.size() > std::exchange(told_drifts_, report.operations.size());
+  for (const DriftedOperation& one : report.operations) {
+    if (!more) break;
+    notice(fmt::format("{} takes {:.3g} times as long as in its profile: {}{}{}", one.instruction, one.ratio,
+                       name_of(report.cause), report.detail.empty() ? "" : ", ", report.detail));
+  }
+  if (!(report.slowdown > 1.0) || report.slowdown == told) return;
   notice(fmt::format("this rank computes {:.3g} times as long as it did when it was profiled, since step {}: {}{}{}",
                      report.slowdown, report.since, name_of(report.cause), report.detail.empty() ? "" : ", ",
                      report.detail));

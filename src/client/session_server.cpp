@@ -98,7 +98,7 @@ bool Session::talk() {
     }
     if (pace_report_) pace_due_ = true;  // which the server may have forgotten
     // A server that did not know this rank counts its schedules anew.
-    if (registered.created) heard_version_ = 0;
+    if (registered.created) heard_version_ = followed_order_ = 0;
     lock.unlock();
     changed_.notify_all();
     return true;

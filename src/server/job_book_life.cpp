@@ -10,11 +10,35 @@
 #include "server/job_book_entry.h"
 
 namespace flyball {
+namespace {
+
+constexpr Seconds kDriftTogether{1.0};
+
+}  // namespace
+
+// Whoever is not ready now is told again: sessions repeat what lasts.
+void JobBook::follow_drift(const EntryPointer& entry) {
+  Job& job = entry->job;
+  const bool ready = !entry->gone && !entry->task && entry->versions_in_flight == 0 && job.current() &&
+                     job.all_profiled() && !job.plan()->wants_steps() && job.stored().kind != JobKind::kZeus;
+  if (!ready || !job.order_remeasuring()) return;
+  tell(fmt::format("job {}: operations have drifted from their profile, and are measured again", job.id()));
+  deploy(entry, false);
+}
 
 void JobBook::take_pace(const std::string& id, const PaceReport& report) {
   const EntryPointer entry = heard(id, report.rank);
   Job& job = entry->job;
-  (void)job.registered_rank(report.rank);
+  const int stage = job.registered_rank(report.rank).request.pp_rank;
+  if (job.drifted().take(report, stage) && !entry->drift) {
+    // Other ranks and stages may have drifted at the same time.
+    entry->drift = loop_.after(kDriftTogether, [this, weak = std::weak_ptr(entry)] {
+      const EntryPointer alive = weak.lock();
+      if (!alive) return;
+      alive->drift.reset();
+      follow_drift(alive);
+    });
+  }
   const bool was_known = job.found().all().count(report.rank) != 0;
   if (!job.found().take(report, now_seconds())) return;
   FoundStraggler found{report.rank, 1.0, 1.0, false, report.since, now_seconds(), report.cause, report.detail};

@@ -58,7 +58,8 @@ const std::vector<const RecordDescription*>& messages_of(Interface interface) {
                    JobPowerStatus, FoundStraggler, StragglerState, StragglerState::Announced, RankRequest,
                    RankRegistered, MeasurementReport, InstructionMeasurement, MeasurementsTaken, RankSchedule,
                    FrontierReport, FrontierPointReport, StepReport, OrderReport, PromiseReport, PaceReport,
-                   StragglerNotice, StragglerTaken, PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted>();
+                   DriftedOperation, RemeasureOrder, StragglerNotice, StragglerTaken, PlanningProgress,
+                   SchedulesReplaced, JobTrouble, JobDeleted>();
   static const auto kAgent =
       descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, ClockBounds, SettingsChange,
                    GpuSettings, GpuClocks, PowerLimits, AccountSessionRequest, AccountSessionInfo, AccountSessionList,

@@ -1,0 +1,50 @@
+// Which operations of a job have drifted from their profile, as its ranks report it themselves, and whether they are to
+// be measured again (docs/decisions/0072-profiles-that-live.md).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "wire/job_messages.h"
+
+namespace flyball {
+
+// Of one job. Not thread-safe; every call costs microseconds at most, for each rank.
+class DriftedOperations {
+ public:
+  // Iterations between two orders, at first: measuring again takes some 60 iterations, of which few are longer.
+  static constexpr std::int64_t kLeastPause = 2'000;
+  static constexpr std::int64_t kMostPause = 256'000;
+
+  // Takes a report of a rank of this stage. Where its GPU is throttled or its clocks are not taken, the profile is not
+  // at fault. Returns whether an operation of the rank has drifted.
+  bool take(const PaceReport& report, int stage);
+  // The rank measures itself anew.
+  void forget(int rank) { of_ranks_.erase(rank); }
+
+  struct Drift {
+    int stage = 0;
+    std::vector<std::string> instructions;
+  };
+  // Returns what has drifted on all ranks of a stage alike, of which there are so many. What has on some of them only
+  // is a straggler's. Nothing where the last order is too few iterations ago.
+  [[nodiscard]] std::vector<Drift> to_measure(int ranks_of_stage) const;
+  // What to_measure() has returned is measured. The pause doubles if this comes again and again.
+  void ordered();
+
+ private:
+  struct OfRank {
+    int stage = 0;
+    std::int64_t step = 0;
+    std::vector<DriftedOperation> operations;
+  };
+  [[nodiscard]] std::int64_t newest_step() const;
+
+  std::map<int, OfRank> of_ranks_;
+  std::int64_t pause_ = 0;       // 0: nothing has been ordered
+  std::int64_t ordered_at_ = 0;  // the ranks' step
+};
+
+}  // namespace flyball
