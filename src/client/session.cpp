@@ -154,7 +154,7 @@ void Session::step_begin() {
   // Nobody asked for the clock that the sweep set last; a schedule sets its own.
   const bool not_asked_for = swept || (had_clocks && !sets_clocks_);
   if (controller_ && not_asked_for && !sweeps()) controller_->release();
-  if (!sets_clocks_) asked_mhz_ = 0;
+  if (!sets_clocks_) ask_for(0);
   set_power_limit();
   step_.begin = monotonic_now();
 }
@@ -168,7 +168,7 @@ std::optional<Megahertz> Session::next_clock(std::string_view type) {
   if (upcoming.next == upcoming.end || given_up_late()) return std::nullopt;
   const std::uint32_t mhz = *upcoming.next++;
   ++position_;
-  if (mhz > 0) asked_mhz_ = mhz;
+  if (mhz > 0) ask_for(mhz);
   return mhz > 0 ? std::optional(Megahertz(mhz)) : std::nullopt;
 }
 
@@ -392,12 +392,13 @@ void Session::evaluate() {
 // Under the mutex.
 std::shared_ptr<const ComputingTimes> Session::measured_times() const {
   const auto times = std::make_shared<ComputingTimes>();
-  times->set_settling(options_.settle / options_.time_scale);
+  const Seconds settle = options_.settle / options_.time_scale;
+  times->set_settling(settle, 0.5 * settle);
   for (const MeasurementReport& report : reports_) {
     for (const InstructionMeasurement& one : report.measurements) {
       const Seconds time = one.time / options_.time_scale;
       if (one.instruction == "clock_change") {
-        times->set_settling(std::min(times->settling(), kSettled * time));
+        times->set_settling(std::min(settle, kSettled * time), std::min(settle, time));
       } else if (const auto type = types_.find(one.instruction)) {
         times->add(*type, one.clock, time);
       }

@@ -177,6 +177,7 @@ class Session {
   [[nodiscard]] PromiseReport taken_promise(std::unique_lock<std::mutex>& lock);
   void notice(const std::string& words);
   void adopt_times(const std::shared_ptr<const ComputingTimes>& times);
+  void ask_for(std::uint32_t mhz);
   void note_asked(const InstructionSpan& span, bool measured);
   void watch_pace();
   [[nodiscard]] std::vector<DriftedOperation> drifted() const;
@@ -239,9 +240,18 @@ class Session {
   PaceWatch pace_;
   std::optional<PaceWatch::Change> pace_change_;  // not handed over yet
   DriftWatch drift_;
-  bool drift_due_ = false;           // what has drifted is to be handed over
-  std::vector<std::int32_t> asked_;  // by span, the clock asked for in MHz (0: default); -1: it had just been asked for
+  bool drift_due_ = false;      // what has drifted is to be handed over
+  struct Asked {                // clocks in MHz, 0: default
+    bool measured = false;      // the span has its times
+    bool settled = false;       // spans before it ran at this clock
+    std::uint32_t mhz = 0;      // asked for
+    std::uint32_t was_mhz = 0;  // before
+    Nanoseconds ago = 0;        // when it was asked for
+  };
+  std::vector<Asked> asked_;  // by span
   std::uint32_t asked_mhz_ = 0;
+  std::uint32_t was_mhz_ = 0;
+  Nanoseconds asked_at_ = 0;
   std::uint32_t begun_mhz_ = 0;  // asked for at the beginning of the last span
   Nanoseconds begun_since_ = 0;
   Nanoseconds late_at_ = 0;  // when this step's clocks are given up; 0: never

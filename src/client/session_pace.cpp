@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/error.h"
+#include "base/monotonic_time.h"
 #include "client/session_schedule.h"
 
 namespace flyball {
@@ -37,7 +39,13 @@ std::vector<DriftedOperation> Session::drifted() const {
   return all;
 }
 
-// A span that has just begun runs at the clock that was asked for last.
+void Session::ask_for(std::uint32_t mhz) {
+  if (mhz == asked_mhz_) return;
+  was_mhz_ = std::exchange(asked_mhz_, mhz);
+  asked_at_ = monotonic_now();
+}
+
+// A span that has just begun runs at the clock that was asked for last, or soon will.
 void Session::note_asked(const InstructionSpan& span, bool measured) {
   if (!times_) return;
   if (asked_mhz_ != begun_mhz_) {
@@ -45,7 +53,7 @@ void Session::note_asked(const InstructionSpan& span, bool measured) {
     begun_since_ = span.begin;
   }
   const bool settled = measured && to_seconds(span.begin - begun_since_) >= times_->settling();
-  asked_.push_back(settled ? static_cast<std::int32_t>(asked_mhz_) : -1);
+  asked_.push_back({measured, settled, asked_mhz_, was_mhz_, span.begin - asked_at_});
 }
 
 void Session::watch_pace() {
@@ -57,27 +65,33 @@ void Session::watch_pace() {
     std::size_t spans = 0;
   };
   std::array<Sums, kMostInstructionTypes> of_types{};
+  Seconds measured;
+  Seconds expected;
   Seconds all;
+  const auto clock_of = [&](std::uint32_t mhz) { return mhz > 0 ? Megahertz(mhz) : clocks_.front(); };
   for (std::size_t i = 0; i < asked_.size(); ++i) {
     const InstructionSpan& span = step_.spans[i];
     if (schedule_->clocks_mhz[span.type].empty()) continue;  // it may wait for others
     const Seconds time = to_seconds(span.end - span.begin);
+    const Asked& asked = asked_[i];
     Sums& sums = of_types[span.type];
     all += time;
     ++sums.spans;
-    if (asked_[i] < 0) continue;
-    const Seconds usual = times_->at(span.type, asked_[i] > 0 ? Megahertz(asked_[i]) : clocks_.front());
+    if (!asked.measured) continue;
+    const Megahertz clock = clock_of(asked.mhz);
+    const Seconds usual = asked.settled
+                              ? times_->at(span.type, clock)
+                              : times_->after_change(span.type, clock_of(asked.was_mhz), clock, to_seconds(asked.ago));
     if (!(usual > Seconds(0))) continue;
     ++sums.counted;
     sums.measured += time;
     sums.expected += usual;
+    if (!asked.settled) continue;
+    measured += time;
+    expected += usual;
   }
-  Seconds measured;
-  Seconds expected;
   for (std::size_t type = 0; type < types_.count(); ++type) {
     const Sums& sums = of_types[type];
-    measured += sums.measured;
-    expected += sums.expected;
     // Microbatches differ, such as the first backward from the others, and a few of them do not stand for all.
     if (sums.counted == 0 || 2 * sums.counted < sums.spans) continue;
     if (drift_.count(static_cast<std::uint16_t>(type), sums.measured, sums.expected)) drift_due_ = true;

@@ -21,16 +21,15 @@ bool DriftedOperations::take(const PaceReport& report, int stage) {
   return true;
 }
 
-std::int64_t DriftedOperations::newest_step() const {
+std::int64_t DriftedOperations::newest_step(int stage) const {
   std::int64_t newest = 0;
-  for (const auto& [rank, found] : of_ranks_) newest = std::max(newest, found.step);
+  for (const auto& [rank, found] : of_ranks_) {
+    if (found.stage == stage) newest = std::max(newest, found.step);
+  }
   return newest;
 }
 
 std::vector<DriftedOperations::Drift> DriftedOperations::to_measure(int ranks_of_stage) const {
-  // Ranks that have been started anew count from 0.
-  const std::int64_t since = newest_step() - ordered_at_;
-  if (pause_ > 0 && since >= 0 && since < pause_) return {};
   struct Found {
     int ranks = 0;
     double least = 0.0;
@@ -47,6 +46,10 @@ std::vector<DriftedOperations::Drift> DriftedOperations::to_measure(int ranks_of
   }
   std::vector<Drift> all;
   for (const auto& [stage, instructions] : stages) {
+    const auto order = orders_.find(stage);
+    // Ranks that have been started anew count from 0.
+    const std::int64_t since = order == orders_.end() ? -1 : newest_step(stage) - order->second.step;
+    if (since >= 0 && since < order->second.pause) continue;
     Drift drift{stage, {}};
     for (const auto& [instruction, found] : instructions) {
       if (found.ranks == ranks_of_stage && found.most <= kAlike * found.least)
@@ -57,11 +60,12 @@ std::vector<DriftedOperations::Drift> DriftedOperations::to_measure(int ranks_of
   return all;
 }
 
-void DriftedOperations::ordered() {
-  const std::int64_t now = newest_step();
-  const bool soon = pause_ > 0 && now >= ordered_at_ && now - ordered_at_ < kSoonAgain * pause_;
-  pause_ = soon ? std::min(2 * pause_, kMostPause) : kLeastPause;
-  ordered_at_ = now;
+void DriftedOperations::ordered(int stage) {
+  const std::int64_t now = newest_step(stage);
+  const auto [place, is_first] = orders_.try_emplace(stage);
+  Order& order = place->second;
+  const bool soon = !is_first && now >= order.step && now - order.step < kSoonAgain * order.pause;
+  order = {now, soon ? std::min(2 * order.pause, kMostPause) : kLeastPause};
 }
 
 }  // namespace flyball

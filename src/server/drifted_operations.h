@@ -14,7 +14,7 @@ namespace flyball {
 // Of one job. Not thread-safe; every call costs microseconds at most, for each rank.
 class DriftedOperations {
  public:
-  // Iterations between two orders, at first: measuring again takes some 60 iterations, of which few are longer.
+  // Iterations between two orders for a stage, at first: measuring again costs the time of some two iterations.
   static constexpr std::int64_t kLeastPause = 2'000;
   static constexpr std::int64_t kMostPause = 256'000;
 
@@ -29,10 +29,10 @@ class DriftedOperations {
     std::vector<std::string> instructions;
   };
   // Returns what has drifted on all ranks of a stage alike, of which there are so many. What has on some of them only
-  // is a straggler's. Nothing where the last order is too few iterations ago.
+  // is a straggler's. Nothing of stages whose last order is too few iterations ago.
   [[nodiscard]] std::vector<Drift> to_measure(int ranks_of_stage) const;
-  // What to_measure() has returned is measured. The pause doubles if this comes again and again.
-  void ordered();
+  // A stage measures again. The pause doubles if this comes again and again.
+  void ordered(int stage);
 
  private:
   struct OfRank {
@@ -40,11 +40,14 @@ class DriftedOperations {
     std::int64_t step = 0;
     std::vector<DriftedOperation> operations;
   };
-  [[nodiscard]] std::int64_t newest_step() const;
+  struct Order {
+    std::int64_t step = 0;  // of the stage's ranks
+    std::int64_t pause = 0;
+  };
+  [[nodiscard]] std::int64_t newest_step(int stage) const;
 
   std::map<int, OfRank> of_ranks_;
-  std::int64_t pause_ = 0;       // 0: nothing has been ordered
-  std::int64_t ordered_at_ = 0;  // the ranks' step
+  std::map<int, Order> orders_;  // the last of each stage
 };
 
 }  // namespace flyball

@@ -116,8 +116,8 @@ bool Job::order_remeasuring() {
       clocks.merge(clocks_to_measure(*rank->second.sums, instruction, planned));
     }
     order.clocks_mhz.assign(clocks.begin(), clocks.end());
+    drifted_.ordered(drift.stage);
   }
-  drifted_.ordered();
   return true;
 }
 
