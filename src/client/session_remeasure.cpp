@@ -32,16 +32,11 @@ void Session::follow_order() {
         std::any_of(order.clocks_mhz.begin(), order.clocks_mhz.end(), [&](int mhz) { return Megahertz(mhz) == clock; });
     if (wanted) clocks.push_back(clock);
   }
-  if (drifted.empty() || clocks.empty()) return;
+  if (drifted.empty() || (clocks.empty() && !order.clocks_mhz.empty())) return;
   lock.unlock();
   PaceReport now;
   find_cause(now);
   if (now.cause != PaceCause::kComputation) return;  // the cause is elsewhere by now
-  OnlineProfiler::Options sweep = options_.sweep;
-  sweep.settle = to_nanoseconds(options_.settle / options_.time_scale);
-  sweep.clock_stride = 1;
-  sweep.rises_to_stop = std::numeric_limits<int>::max();  // all of them are wanted
-  auto profiler = std::make_shared<OnlineProfiler>(clocks, sweep);
   lock.lock();
   if (profiler_) return;  // everything is measured again
   Remeasuring next;
@@ -49,11 +44,16 @@ void Session::follow_order() {
     scale_operation(reports_, one.instruction, one.ratio);
     next.instructions.push_back(one.instruction);
   }
+  report_anew();
+  if (clocks.empty()) return;
+  OnlineProfiler::Options sweep = options_.sweep;
+  sweep.settle = to_nanoseconds(options_.settle / options_.time_scale);
+  sweep.clock_stride = 1;
+  sweep.rises_to_stop = std::numeric_limits<int>::max();  // all of them are wanted
   next.most_steps =
       state_.steps + kMostAttempts * clocks.size() * static_cast<std::uint64_t>(sweep.steps_per_clock + 1);
-  report_anew();
-  state_.sweep = profiler->progress();
-  profiler_ = std::move(profiler);
+  profiler_ = std::make_shared<OnlineProfiler>(clocks, sweep);
+  state_.sweep = profiler_->progress();
   remeasuring_ = std::move(next);
 }
 

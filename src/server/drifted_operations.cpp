@@ -46,11 +46,11 @@ std::vector<DriftedOperations::Drift> DriftedOperations::to_measure(int ranks_of
   }
   std::vector<Drift> all;
   for (const auto& [stage, instructions] : stages) {
-    const auto order = orders_.find(stage);
-    // Ranks that have been started anew count from 0.
-    const std::int64_t since = order == orders_.end() ? -1 : newest_step(stage) - order->second.step;
-    if (since >= 0 && since < order->second.pause) continue;
-    Drift drift{stage, {}};
+    const auto known = pauses_.find(stage);
+    const Pauses pauses = known == pauses_.end() ? Pauses() : known->second;
+    const std::int64_t step = newest_step(stage);
+    if (!pauses.correction.is_over(step)) continue;
+    Drift drift{stage, {}, pauses.sweep.is_over(step)};
     for (const auto& [instruction, found] : instructions) {
       if (found.ranks == ranks_of_stage && found.most <= kAlike * found.least)
         drift.instructions.push_back(instruction);
@@ -60,12 +60,22 @@ std::vector<DriftedOperations::Drift> DriftedOperations::to_measure(int ranks_of
   return all;
 }
 
-void DriftedOperations::ordered(int stage) {
-  const std::int64_t now = newest_step(stage);
-  const auto [place, is_first] = orders_.try_emplace(stage);
-  Order& order = place->second;
-  const bool soon = !is_first && now >= order.step && now - order.step < kSoonAgain * order.pause;
-  order = {now, soon ? std::min(2 * order.pause, kMostPause) : kLeastPause};
+void DriftedOperations::ordered(const Drift& drift) {
+  const std::int64_t step = newest_step(drift.stage);
+  Pauses& pauses = pauses_[drift.stage];
+  if (drift.sweep) pauses.sweep.begin(step, kLeastPause);
+  pauses.correction.begin(step, kLeastCorrectionPause);
+}
+
+// Ranks that have been started anew count from 0.
+bool DriftedOperations::Pause::is_over(std::int64_t step) const {
+  return since < 0 || step < since || step - since >= length;
+}
+
+void DriftedOperations::Pause::begin(std::int64_t step, std::int64_t least) {
+  const bool soon = since >= 0 && step >= since && step - since < kSoonAgain * length;
+  length = soon ? std::min(2 * length, kMostPause) : least;
+  since = step;
 }
 
 }  // namespace flyball

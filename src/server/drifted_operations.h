@@ -17,6 +17,8 @@ class DriftedOperations {
   // Iterations between two orders for a stage, at first: measuring again costs the time of some two iterations.
   static constexpr std::int64_t kLeastPause = 2'000;
   static constexpr std::int64_t kMostPause = 256'000;
+  // The same where what is known is only corrected, which costs no time.
+  static constexpr std::int64_t kLeastCorrectionPause = 100;
 
   // Takes a report of a rank of this stage. Where its GPU is throttled or its clocks are not taken, the profile is not
   // at fault. Returns whether an operation of the rank has drifted.
@@ -27,12 +29,13 @@ class DriftedOperations {
   struct Drift {
     int stage = 0;
     std::vector<std::string> instructions;
+    bool sweep = true;  // false: it is too soon to measure again, and what is known is to be corrected
   };
   // Returns what has drifted on all ranks of a stage alike, of which there are so many. What has on some of them only
   // is a straggler's. Nothing of stages whose last order is too few iterations ago.
   [[nodiscard]] std::vector<Drift> to_measure(int ranks_of_stage) const;
-  // A stage measures again. The pause doubles if this comes again and again.
-  void ordered(int stage);
+  // Its stage follows. Pauses double if this comes again and again.
+  void ordered(const Drift& drift);
 
  private:
   struct OfRank {
@@ -40,14 +43,20 @@ class DriftedOperations {
     std::int64_t step = 0;
     std::vector<DriftedOperation> operations;
   };
-  struct Order {
-    std::int64_t step = 0;  // of the stage's ranks
-    std::int64_t pause = 0;
+  struct Pause {
+    std::int64_t since = -1;  // step of the stage's ranks; below 0: there has been none
+    std::int64_t length = 0;
+    [[nodiscard]] bool is_over(std::int64_t step) const;
+    void begin(std::int64_t step, std::int64_t least);
+  };
+  struct Pauses {
+    Pause sweep;
+    Pause correction;
   };
   [[nodiscard]] std::int64_t newest_step(int stage) const;
 
   std::map<int, OfRank> of_ranks_;
-  std::map<int, Order> orders_;  // the last of each stage
+  std::map<int, Pauses> pauses_;  // of stages, between two orders
 };
 
 }  // namespace flyball

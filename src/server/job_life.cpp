@@ -109,6 +109,7 @@ bool Job::order_remeasuring() {
     order = {stored_.version + 1, drift.instructions, {}};
     std::set<int, std::greater<>> clocks;
     for (const std::string& instruction : drift.instructions) {
+      if (!drift.sweep) break;
       std::set<int> planned;
       for (const ScheduledComputation& one : schedule.stages[static_cast<std::size_t>(drift.stage)]) {
         if (name_of_chunk(one.instruction, one.chunk) == instruction) planned.insert(one.clock_mhz);
@@ -116,7 +117,7 @@ bool Job::order_remeasuring() {
       clocks.merge(clocks_to_measure(*rank->second.sums, instruction, planned));
     }
     order.clocks_mhz.assign(clocks.begin(), clocks.end());
-    drifted_.ordered(drift.stage);
+    drifted_.ordered(drift);
   }
   return true;
 }

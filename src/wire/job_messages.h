@@ -452,12 +452,12 @@ struct ScheduledComputation {
   bool operator==(const ScheduledComputation&) const = default;
 };
 
-// An order to measure some instructions again that have drifted from their profile. A rank follows it once, and only if
-// it has found so itself.
+// An order to correct and measure again some instructions that have drifted from their profile. A rank follows it once,
+// and only if it has found so itself.
 struct RemeasureOrder {
   std::int64_t number = 1;  // of the job's orders
   std::vector<std::string> instructions;
-  std::vector<int> clocks_mhz;  // at which, highest first
+  std::vector<int> clocks_mhz;  // at which they are measured, highest first; none: they are corrected
 };
 
 // GET /v1/jobs/{job}/ranks/{rank}/schedule?after_version=V&wait_s=S. Answered at once where there is a version above V,

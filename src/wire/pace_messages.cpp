@@ -43,12 +43,17 @@ Record<DriftedOperation> description_of(const DriftedOperation* /*type*/) {
 Record<RemeasureOrder> description_of(const RemeasureOrder* /*type*/) {
   using R = RemeasureOrder;
   return Record<R>::answer("RemeasureOrder", "the server's answer",
-                           "An order to measure again what has drifted. A rank follows an order once, and only if it "
+                           "An order to correct what has drifted and to measure it again. A rank follows an order "
+                           "once, and only if it "
                            "has found the drift itself (PaceReport).")
       .field("number", &R::number, "Number of the order; it grows with each of the job's orders.",
              {.needed = true, .minimum = 1})
       .field("instructions", &R::instructions, "The instructions that have drifted.", {.needed = true})
-      .field("clocks_mhz", &R::clocks_mhz, "The clocks at which they are measured, highest first.", {.needed = true});
+      .field(
+          "clocks_mhz", &R::clocks_mhz,
+          "The clocks at which they are measured, highest first. None: the measurements that are known are scaled by "
+          "the drift, and nothing is measured.",
+          {.needed = true});
 }
 
 Record<FoundStraggler> description_of(const FoundStraggler* /*type*/) {

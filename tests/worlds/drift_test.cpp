@@ -213,14 +213,15 @@ class LivingTraining {
       rank.wanted.push_back(one.instruction);
     }
     EXPECT_THAT(rank.wanted, ::testing::UnorderedElementsAreArray(order->instructions));
-    std::vector<Megahertz> clocks(order->clocks_mhz.begin(), order->clocks_mhz.end());
+    report_anew(rank);
+    plan();
+    const std::vector<Megahertz> clocks(order->clocks_mhz.begin(), order->clocks_mhz.end());
+    if (clocks.empty()) return;
     OnlineProfiler::Options options;
     options.settle = to_nanoseconds(kSettling);
     options.rises_to_stop = std::numeric_limits<int>::max();
     rank.profiler = std::make_unique<OnlineProfiler>(clocks, options);
     swept_stages.insert(rank.place.pp_rank);
-    report_anew(rank);
-    plan();
   }
 
   void go_on_sweeping(Rank& rank, const VirtualTraining::SweepStep& step, double time) {
@@ -363,10 +364,9 @@ TEST_P(Drift, OfOneOperationIsMeasuredAndPlannedAnew) {
     const double maximum_s = living.at_maximum(10).time_s;
     const Ended ended = train_until_kept(living, 3, maximum_s);
     RecordProperty("iterations", ended.iterations);
-    std::printf("stage %d: kept %d iterations later, which took %.2f more than at maximum clocks; %d of a sweep\n",
-                stage, ended.iterations, ended.excess, living.swept_iterations);
+    RecordProperty("excess", std::to_string(ended.excess));
     EXPECT_LE(ended.iterations, 250);
-    EXPECT_LE(ended.excess, 2.0);
+    EXPECT_LE(ended.excess, 3.0);
     EXPECT_EQ(living.orders_given, 1);
     EXPECT_THAT(living.swept_stages, ::testing::ElementsAre(stage));
     EXPECT_THAT(living.swept_operations, ::testing::ElementsAre("backward"));
@@ -387,6 +387,14 @@ TEST_P(Drift, OfOneOperationIsMeasuredAndPlannedAnew) {
     for (int i = 0; i < 300; ++i) living.step();
     EXPECT_EQ(living.orders_given, 1);
     EXPECT_EQ(living.job().promise().known().verdict, PromiseVerdict::kKept);
+    // Short sequences again: what is known is corrected, since it is too soon for another sweep.
+    const int swept = living.swept_iterations;
+    living.training().slow_down(stage, true, 1.0);
+    const Ended back = train_until_kept(living, 4, living.at_maximum(10).time_s);
+    EXPECT_LE(back.iterations, 250);
+    EXPECT_EQ(living.orders_given, 2);
+    EXPECT_EQ(living.swept_iterations, swept);
+    expect_kept_now(living);
   }
 }
 
@@ -400,9 +408,8 @@ TEST_P(Drift, OfAllOperationsIsMeasuredAtOnce) {
   }
   const double maximum_s = living.at_maximum(10).time_s;
   const Ended ended = train_until_kept(living, 9, maximum_s);  // each rank reports twice
-  std::printf("all: kept %d iterations later, which took %.2f more than at maximum clocks\n", ended.iterations,
-              ended.excess);
   EXPECT_LE(ended.iterations, 250);
+  EXPECT_LE(ended.excess, 10.0);
   EXPECT_EQ(living.orders_given, 1);
   EXPECT_EQ(living.swept_stages.size(), 4u);
   expect_kept_now(living);
