@@ -190,8 +190,8 @@ class Job {
     energy_ = {};
   }
   [[nodiscard]] DriftedOperations& drifted() { return drifted_; }
-  // Has the ranks of some stages correct and measure again what has drifted, by the next deployment: each instruction at
-  // the highest clock and at those near the plan's. There must be a plan. Returns false where nothing is to be done.
+  // Has the ranks of some stages correct and measure again what has drifted, by the next deployment: each instruction
+  // at the highest clock and at those near the plan's. There must be a plan. Returns false where nothing is to be done.
   bool order_remeasuring();
   // Takes a rank's report of the version in force. Returns whether the ranks' schedules have to change.
   bool take_promise(const PromiseReport& report);

@@ -420,8 +420,7 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
              "What is wrong, in words: why planning failed, which ranks were left out, which stages stay at their "
              "highest clock, that no rank has finished measuring, that the ranks run another order than planned, that "
              "iterations take longer or more energy than promised, that no plan keeps to the limits on power, or what "
-             "is unusual; "
-             "empty when all is well.")
+             "is unusual; empty when all is well.")
       .field("power", &R::power,
              "The power of the job's plan, and the limits on it. Null: there is no plan, or executed steps adjust it.")
       .field("stragglers", &R::stragglers, "The stragglers of which there are notices, in force or announced.")
