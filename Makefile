@@ -19,8 +19,8 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test way-in python demo bench peers paper-tables real-runs measured-tables promise-worlds \
-  discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks clean
+.PHONY: help setup build test way-in python demo slurm-demo slurm bench peers paper-tables real-runs measured-tables \
+  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -56,6 +56,17 @@ demo: build ## plan GPT-3 1.3B, then run the closed loop on simulated GPUs; see 
 	$(STEP) "Build the training client and the trainer" build/logs/trainer.log \
 	  cmake --build build -j $(JOBS) --target flyball_shared pipeline_trainer
 	scripts/demo_loop --out out/demo/loop
+
+slurm-demo: build python ## a Slurm of four nodes with simulated GPUs on this machine, and a few jobs (installs Debian's Slurm)
+	@scripts/slurm_demo
+
+slurm: setup python ## test the plugin, an elastic job and the controller on a real Slurm (installs Debian's Slurm)
+	@scripts/setup slurm
+	$(STEP) "Configure build/" build/logs/configure.log cmake --preset release
+	$(STEP) "Build the plugin and what the nodes run" build/logs/slurm-build.log cmake --build build -j $(JOBS) \
+	  --target flyball flyball_nvidia_ml flyball_cuda flyball_shared pipeline_trainer flyball_spank
+	@tests/slurm/slurm_test.py
+	@tests/slurm/controller_test.py build
 
 bench: ## build and run the benchmarks
 	@scripts/setup build bench

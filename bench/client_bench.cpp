@@ -247,6 +247,54 @@ BENCHMARK(session_set_speed_in_after_work)
     ->UseManualTime()
     ->Iterations(2 * OneStageJob::kMicrobatches);
 
+// begin_in and end_in of a computation that is watched: the session has profiled itself in the stream and has a plan.
+// In the two steps that are measured, the GPU is busy with something else.
+void session_watched_in_stream(benchmark::State& state) {
+  const SimulatedStream stream(false);
+  const auto work = stream.call<decltype(flyball_sim_queue_work)>("flyball_sim_queue_work");
+  const OneStageJob job;
+  SessionOptions options = job.session();
+  options.profile = true;
+  options.job.microbatches = StepWatch::kMostWanted;
+  SessionGpu gpu;
+  gpu.clocks = {Megahertz(1410), Megahertz(1200)};
+  gpu.sink = std::make_unique<SlowSink>();
+  gpu.meter = {"GPU:0", [] { return MeterReading{std::nullopt, Watts(100) * to_seconds(monotonic_now())}; }};
+  Session session(options, std::move(gpu));
+  const auto step = [&](auto around) {
+    session.step_begin();
+    for (int i = 0; i < 2 * StepWatch::kMostWanted; ++i) {
+      const char* type = i % 2 == 0 ? "forward" : "backward";
+      session.set_speed_in(type, nullptr);
+      around([&] { session.begin_in(type, nullptr); });
+      work(nullptr, type, i % 2 == 0 ? 0.004 : 0.008);
+      around([&] { session.end_in(type, nullptr); });
+    }
+  };
+  while (session.state().schedule_version == 0) {
+    step([](auto call) { call(); });
+    stream.call<decltype(cuStreamSynchronize)>("cuStreamSynchronize")(nullptr);
+    session.step_end();
+  }
+  work(nullptr, "forward", 1000.0);
+  std::vector<double> costs;
+  for (auto unused : state) {
+    double sum = 0.0;
+    step([&](auto call) {
+      const Nanoseconds begin = monotonic_now();
+      call();
+      costs.push_back(static_cast<double>(monotonic_now() - begin));
+      sum += costs.back();
+    });
+    session.step_end();
+    state.SetIterationTime(1e-9 * sum / (4 * StepWatch::kMostWanted));
+  }
+  std::sort(costs.begin(), costs.end());
+  state.counters["p50_ns"] = costs[costs.size() / 2];
+  state.counters["most_ns"] = costs.back();
+}
+BENCHMARK(session_watched_in_stream)->UseManualTime()->Iterations(2);  // steps
+
 // The simulated driver alone.
 void launch_host_function_after_work(benchmark::State& state) {
   const SimulatedStream stream(state.range(0) != 0);

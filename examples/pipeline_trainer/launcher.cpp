@@ -21,10 +21,12 @@ std::int64_t schedule_of_all(const std::vector<Answer>& answers) {
 }
 
 Launcher::Launcher(Job job) : job_(std::move(job)) {
-  const int count = job_.stages();
+  const auto stages = static_cast<std::size_t>(job_.stages());
+  const int count = job_.stages() * job_.pipelines;
   std::vector<Links> links(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i + 1 < links.size(); ++i) {
-    std::tie(links[i].after, links[i + 1].before) = Channel::pair();
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    if ((i + 1) % stages != 0) std::tie(links[i].after, links[i + 1].before) = Channel::pair();
+    if (i + stages < links.size()) std::tie(links[i].above, links[i + stages].below) = Channel::pair();
   }
   for (Links& link : links) {
     Channel end;
@@ -34,18 +36,18 @@ Launcher::Launcher(Job job) : job_(std::move(job)) {
   answers_.resize(links.size());
   most_held_.resize(links.size());
   std::fflush(nullptr);
-  for (int stage = 0; stage < count; ++stage) {
+  for (int rank = 0; rank < count; ++rank) {
     const pid_t process = fork();
     if (process < 0) throw std::runtime_error("fork failed");
     if (process == 0) {
       prctl(PR_SET_PDEATHSIG, SIGTERM);
       // Ctrl-C reaches the whole group; the launcher ends the stages in order.
       signal(SIGINT, SIG_IGN);
-      Links mine = std::move(links[static_cast<std::size_t>(stage)]);
+      Links mine = std::move(links[static_cast<std::size_t>(rank)]);
       links.clear();
       stages_.clear();
       // Without the parent's destructors and buffers.
-      const int status = run_stage(job_, stage, std::move(mine));
+      const int status = run_stage(job_, rank, std::move(mine));
       std::fflush(nullptr);
       _exit(status);
     }
@@ -161,7 +163,8 @@ Window Launcher::measure_once(const std::string& name, int steps) {
   window.same_schedule = schedule_of_all(answers_) == before;
   command_all({Request::kWindowEnd, 0.0});
   window.time_s = answers_[0].time_s / steps;
-  for (const Answer& answer : answers_) {
+  for (int stage = 0; stage < job_.stages(); ++stage) {
+    const Answer& answer = answers_[static_cast<std::size_t>(stage)];
     window.energy_j += answer.energy_j / steps;
     window.complete = window.complete && answer.complete;
   }
@@ -170,7 +173,7 @@ Window Launcher::measure_once(const std::string& name, int steps) {
 
 void Launcher::write_profile() {
   // One after the other: they append to one file.
-  for (std::size_t i = 0; i < stages_.size(); ++i) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(job_.stages()); ++i) {
     stages_[i].send(Command{Request::kWriteProfile, 0.0});
     answers_[i] = stages_[i].receive<Answer>();
   }
@@ -179,6 +182,13 @@ void Launcher::write_profile() {
 void Launcher::profile() { command_all({Request::kProfile, 0.0}); }
 
 void Launcher::straggle(double degree, double usual_s, bool announce) {
+  if (job_.pipelines > 1) {
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      const bool last = i + static_cast<std::size_t>(job_.stages()) >= stages_.size();
+      stages_[i].send(Command{Request::kSlow, last ? degree : 1.0});
+    }
+    return collect();
+  }
   least_step_s_ = degree > 1.0 ? degree * usual_s / job_.time_scale : 0.0;
   if (announce) command_all({Request::kStraggler, degree});
 }

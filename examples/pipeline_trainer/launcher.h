@@ -17,7 +17,7 @@ struct Window {
   std::string name;
   int steps = 0;
   double time_s = 0.0;    // of the GPUs
-  double energy_j = 0.0;  // all stages
+  double energy_j = 0.0;  // all stages of the first pipeline
   bool complete = true;   // false: a counter did not tell all of it
   // What the schedule in force promised, 0 without one; the energy is without waiting for other pipelines.
   double planned_time_s = 0.0;
@@ -52,7 +52,8 @@ class Launcher {
   void profile();
   void write_profile();
   // Another pipeline of the job, with which gradients are exchanged at the end of every iteration, takes so many times
-  // `usual_s` (of the GPUs' time) from now on. `announce`: Flyball is told.
+  // as long from now on. Of several pipelines, the last one's GPUs compute so much slower, and nobody announces it.
+  // Otherwise `usual_s` (of the GPUs' time) is what it usually takes, and `announce` says that Flyball is told.
   void straggle(double degree, double usual_s, bool announce);
 
   [[nodiscard]] const std::vector<Answer>& answers() const { return answers_; }

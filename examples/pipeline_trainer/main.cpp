@@ -41,7 +41,9 @@ Usage: pipeline_trainer [OPTIONS]
   --forward S,S,...     forward of a microbatch per stage, s at the GPU's highest clock
                         (default: GPT-3 1.3B in four stages on A100 PCIe)
   --backward S,S,...    backward, likewise
-  --microbatches N      per iteration (default 12)
+  --microbatches N      per iteration and pipeline (default 12)
+  --data-parallel N     so many pipelines, each with a process and a GPU per stage, which add up their gradients at the
+                        end of every iteration (default 1)
   --server ADDRESS      of flyball serve; without one, nothing is planned
   --ca-file FILE        authorities of an https:// server (default: those that this machine trusts)
   --plan FILE           run the plan of this file, without a server, and measure windows of it
@@ -71,12 +73,15 @@ Usage: pipeline_trainer [OPTIONS]
                         agree, of which the slower one is told
   --plan-only           measure one window by the plan that the server has, and nothing else
   --windows N           measure so many windows by plan, one after the other (default 1)
-  --straggler DEGREE    another pipeline takes so many times as long for a while (default 1.2; 1: never)
+  --straggler DEGREE    another pipeline takes so many times as long for a while (default 1.2; 1: never): the last of
+                        several, whose GPUs then compute slower, and which Flyball has to find; of one pipeline, one
+                        that is no process, and is announced
   --profile FILE        what the stages measured, for flyball plan
   --json FILE           the measured windows, one JSON object per line
   --quiet               no progress
 
-Needs a simulated machine with one GPU per stage (flyball sim up).
+Figures of windows are those of the first pipeline. Needs a simulated machine with one GPU per stage and pipeline
+(flyball sim up).
 )";
 
 std::vector<double> numbers(const std::string& text) {
@@ -145,6 +150,7 @@ Options parse(int argc, char** argv) {
     kForward = 1,
     kBackward,
     kMicrobatches,
+    kDataParallel,
     kServer,
     kPlan,
     kTimeRatio,
@@ -176,6 +182,7 @@ Options parse(int argc, char** argv) {
   const option known[] = {{"forward", required_argument, nullptr, kForward},
                           {"backward", required_argument, nullptr, kBackward},
                           {"microbatches", required_argument, nullptr, kMicrobatches},
+                          {"data-parallel", required_argument, nullptr, kDataParallel},
                           {"server", required_argument, nullptr, kServer},
                           {"plan", required_argument, nullptr, kPlan},
                           {"time-ratio", required_argument, nullptr, kTimeRatio},
@@ -215,6 +222,7 @@ Options parse(int argc, char** argv) {
       case kForward: options.job.forward_s = numbers(optarg); break;
       case kBackward: options.job.backward_s = numbers(optarg); break;
       case kMicrobatches: options.job.microbatches = std::stoi(optarg); break;
+      case kDataParallel: options.job.pipelines = std::stoi(optarg); break;
       case kServer: options.job.server = optarg; break;
       case kPlan: options.job.plan = optarg; break;
       case kTimeRatio: options.job.plan_time_ratio = std::stod(optarg); break;
@@ -265,8 +273,8 @@ Options parse(int argc, char** argv) {
   if (!options.job.plan.empty() && !options.job.server.empty()) {
     throw std::invalid_argument("--plan runs the plan of a file, and --server the server's; give one of them");
   }
-  if (options.steps < 1 || options.job.microbatches < 1 || options.straggler < 1.0) {
-    throw std::invalid_argument("--steps, --microbatches and --straggler are at least 1");
+  if (options.steps < 1 || options.job.microbatches < 1 || options.job.pipelines < 1 || options.straggler < 1.0) {
+    throw std::invalid_argument("--steps, --microbatches, --data-parallel and --straggler are at least 1");
   }
   return options;
 }
@@ -385,7 +393,7 @@ void train(const Options& options) {
   double now = 0.0;
   if (flyball_sim_time(&now, &job.time_scale) != FLYBALL_SIM_OK) {
     throw std::runtime_error("no simulated machine is up; make one: flyball sim up --gpus " +
-                             std::to_string(job.stages()));
+                             std::to_string(job.stages() * job.pipelines));
   }
   if (!(job.time_scale > 0.0)) throw std::runtime_error("the simulated machine's time stands still");
   Report report(options.json);

@@ -34,12 +34,13 @@ void notice(void* user, const char* words) {
 
 class Stage {
  public:
-  Stage(const Job& job, int stage, Links links)
+  Stage(const Job& job, int rank, Links links)
       : job_(job),
-        stage_(stage),
+        rank_(rank),
+        stage_(rank % job.stages()),
         links_(std::move(links)),
-        before_(links_.before, transfer_s(stage - 1)),
-        after_(links_.after, transfer_s(stage)),
+        before_(links_.before, transfer_s(stage_ - 1)),
+        after_(links_.after, transfer_s(stage_)),
         device_(gpu(), job.run_ahead()) {
     if (job.flyball) open();
     // Whenever nothing is computed, this process waits for others with a kernel on its GPU.
@@ -63,8 +64,9 @@ class Stage {
         case Request::kProfile: flyball_profile_again(session_); break;
         case Request::kStraggler:
           // One rank speaks for the pipeline.
-          if (stage_ == 0) flyball_set_straggler(session_, -1, 0.0, command.value);
+          if (rank_ == 0) flyball_set_straggler(session_, -1, 0.0, command.value);
           break;
+        case Request::kSlow: slowness_ = command.value; break;
         case Request::kWindowBegin: flyball_window_begin(session_); break;
         case Request::kWindowEnd: end_window(answer); break;
         case Request::kWriteProfile: write_profile(); break;
@@ -86,7 +88,7 @@ class Stage {
     if (!answer.complete) std::fprintf(stderr, "stage %d: %s\n", stage_, flyball_last_error());
   }
 
-  [[nodiscard]] unsigned gpu() const { return static_cast<unsigned>(stage_); }
+  [[nodiscard]] unsigned gpu() const { return static_cast<unsigned>(rank_); }
   [[nodiscard]] bool first() const { return stage_ == 0; }
   [[nodiscard]] bool last() const { return stage_ + 1 == job_.stages(); }
 
@@ -111,8 +113,10 @@ class Stage {
     options.memory_limit = held.data();
     options.transfers_occupy_both = job_.transfer_s.empty() ? 0 : 1;
     options.executes_order = job_.order != RunOrder::kOwn ? 1 : 0;
-    options.rank = stage_;
+    options.data_parallel = job_.pipelines;
+    options.rank = rank_;
     options.pp_rank = stage_;
+    options.dp_rank = rank_ / job_.stages();
     options.gpu = gpu();
     options.clocks = job_.clocks.c_str();
     options.profile = 0;  // later, after the comparison without Flyball
@@ -239,7 +243,7 @@ class Stage {
     double activation = exchange(first() ? nullptr : &before_, microbatch);
     if (first()) activation = 1.0 + microbatch;
     load();
-    compute("forward", "forward", job_.forward_s[static_cast<std::size_t>(stage_)]);
+    compute("forward", "forward", slowness_ * job_.forward_s[static_cast<std::size_t>(stage_)]);
     activation = std::sqrt(activation + weight_);
     if (last()) {
       gradients_.push_back(activation);
@@ -254,7 +258,7 @@ class Stage {
     if (last()) gradient = gradients_.at(static_cast<std::size_t>(microbatch));
     // The first one has no gradients to add its own to.
     const double share = backwards_++ == 0 ? 1.0 - job_.first_backward_saves : 1.0;
-    compute("backward", "backward", share * job_.backward_s[static_cast<std::size_t>(stage_)]);
+    compute("backward", "backward", slowness_ * share * job_.backward_s[static_cast<std::size_t>(stage_)]);
     gradient *= 0.5;
     sum_ += gradient;
     --held_;
@@ -275,9 +279,25 @@ class Stage {
     }
     if (count == 0) run_1f1b();
     (void)exchange(nullptr, 0);
+    if (job_.pipelines > 1) device_.then([](void* self) { static_cast<Stage*>(self)->add_pipelines(); }, this);
     if (job_.reduce_s > 0.0) compute("gradient_sync", "transfer", job_.reduce_s);
     device_.wait();
     return sum_;
+  }
+
+  // The gradients of all pipelines, added up from the last to the first and told back. Whoever comes first waits with
+  // its GPU; what the reduction itself takes comes after.
+  void add_pipelines() noexcept {
+    try {
+      if (links_.above.descriptor() >= 0) sum_ += links_.above.receive<double>();
+      if (links_.below.descriptor() >= 0) {
+        links_.below.send(sum_);
+        sum_ = links_.below.receive<double>();
+      }
+      if (links_.above.descriptor() >= 0) links_.above.send(sum_);
+    } catch (const Hangup&) {
+      // The launcher finds that the other process is gone.
+    }
   }
 
   // Whether begin and end must be called when the GPU begins and ends a computation.
@@ -302,6 +322,7 @@ class Stage {
   }
 
   const Job& job_;
+  const int rank_;
   const int stage_;
   Links links_;
   LinkEnd before_;
@@ -313,6 +334,7 @@ class Stage {
   flyball_session* session_ = nullptr;
   const double weight_ = 0.25;
   std::vector<double> gradients_;  // of the last stage, per microbatch
+  double slowness_ = 1.0;          // of this stage's computations
   double sum_ = 0.0;
   int held_ = 0;  // microbatches that have gone forwards and not yet backwards
   int most_held_ = 0;
@@ -321,16 +343,16 @@ class Stage {
 
 }  // namespace
 
-int run_stage(const Job& job, int stage, Links links) {
+int run_stage(const Job& job, int rank, Links links) {
   // What wakes up late counts time_scale times.
   prctl(PR_SET_TIMERSLACK, 1000UL);
   try {
-    Stage(job, stage, std::move(links)).serve();
+    Stage(job, rank, std::move(links)).serve();
     return 0;
   } catch (const Hangup&) {
     return 0;  // the launcher knows why
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "stage %d: %s\n", stage, error.what());
+    std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
     return 1;
   }
 }

@@ -25,6 +25,7 @@ enum class Launch {
 };
 
 struct Job {
+  int pipelines = 1;               // of the job, each with all stages
   std::vector<double> forward_s;   // per stage, at the GPU's highest clock
   std::vector<double> backward_s;  // per stage
   int microbatches = 12;
@@ -65,6 +66,7 @@ enum class Request : std::int32_t {
   kSynchronised,  // all gradients are there, those of the other pipelines too: the iteration is over
   kProfile,       // start the sweep
   kStraggler,     // another pipeline takes `value` times as long from now on; 1: it has recovered
+  kSlow,          // this stage's computations take `value` times as long from now on
   kWindowBegin,
   kWindowEnd,
   kWriteProfile,  // append what was measured to the job's profile
@@ -88,14 +90,18 @@ struct Answer {
   flyball_session_state state{};
 };
 
-// The stage's neighbours and its launcher. The first stage has nobody before it, the last nobody after it.
+// The stage's neighbours and its launcher. The first stage has nobody before it, the last nobody after it. Likewise of
+// the same stage of other pipelines: the first pipeline has nobody below it, the last nobody above it.
 struct Links {
   Channel before;
   Channel after;
+  Channel below;
+  Channel above;
   Channel launcher;
 };
 
-// Runs until the launcher says so or a neighbour is gone. Returns the process's exit status.
-int run_stage(const Job& job, int stage, Links links);
+// Runs until the launcher says so or a neighbour is gone. `rank` counts the stages of one pipeline after the other.
+// Returns the process's exit status.
+int run_stage(const Job& job, int rank, Links links);
 
 }  // namespace trainer

@@ -1,5 +1,5 @@
-/* The C interface of libflyball.so: the training client and, further below, accounting. The client takes few lines in
- * a training engine (Perseus, SOSP'24, table 2):
+/* The C interface of libflyball.so: the training client and, further below, accounting and elastic jobs. The client
+ * takes few lines in a training engine (Perseus, SOSP'24, table 2):
  *
  *   flyball_step_begin(s);
  *     flyball_set_speed(s, "forward");   as soon as the computation before has been handed out
@@ -440,6 +440,37 @@ FLYBALL_API int flyball_footprint_get_row(const flyball_footprint* footprint, si
 /* Returns the whole footprint as JSON: rows, devices and notes (docs/formats/footprint.md). The text holds until the
  * footprint is closed. */
 FLYBALL_API const char* flyball_footprint_json(const flyball_footprint* footprint);
+
+/* Elastic jobs: a job of a Slurm cluster (sbatch --flyball=elastic,...) whose GPUs the controller, `flyball cluster
+ * run`, may change. The job reports after each iteration; when it is told to stop, it writes a checkpoint and ends, and
+ * Slurm starts it again with other GPUs. One process of the job does this, and tells the others.
+ *
+ *   flyball_elastic* e = rank == 0 ? flyball_elastic_open(world_size, NULL, NULL) : NULL;
+ *   for (int64_t i = read_checkpoint(); i < iterations;) {
+ *     double step_s = train();
+ *     int stop = broadcast_from_rank_0(flyball_elastic_report(e, ++i, iterations, step_s));
+ *     if (stop) { write_checkpoint(i); break; }
+ *   }
+ *   flyball_elastic_close(e);
+ *
+ * The controller's address is in the environment variable FLYBALL_CLUSTER, the job's number in SLURM_JOB_ID. Without
+ * them nothing is reported, and `notice` is told so once. A controller that is away never makes the training wait more
+ * than 0.1 s: the answer then is 0, the newest report is sent later, and `notice` is told once. At most two reports in
+ * a second are sent, and that of the last iteration. */
+typedef struct flyball_elastic flyball_elastic;
+
+/* `gpus` is how many the job has now; 0: Slurm's nodes times its GPUs on this one. `notice` is called by
+ * flyball_elastic_report, in its thread; null: standard error. Returns null where FLYBALL_CLUSTER is no address, or
+ * `gpus` is below 0; flyball_last_error tells why. */
+FLYBALL_API flyball_elastic* flyball_elastic_open(int gpus, void (*notice)(void* user, const char* words), void* user);
+
+/* Reports that `iteration` of `iterations` are done, the last of which took `step_s`. Returns 1 where the job is to
+ * write a checkpoint and end, else 0: also where `elastic` is null, or the numbers are below 0, which
+ * flyball_last_error tells. For one thread at a time. */
+FLYBALL_API int flyball_elastic_report(flyball_elastic* elastic, int64_t iteration, int64_t iterations, double step_s);
+
+/* Waits half a second at most for a report that is under way. Null: nothing. */
+FLYBALL_API void flyball_elastic_close(flyball_elastic* elastic);
 
 /* Returns the error of this thread's last call that failed, in words; "" where none did. */
 FLYBALL_API const char* flyball_last_error(void);

@@ -13,6 +13,7 @@ pipeline-parallel training, does.
 
 from flyball._native import DeviceError, UsageError, __version__
 from flyball.accounting import AccountSession, Footprint, account, account_session
+from flyball.elastic_job import ElasticJob, elastic
 from flyball.meter import DeviceEnergy, EnergyMeter, Measurement, default_meter, measure
 from flyball.session import Computation, Session, SessionState, Window
 
@@ -21,6 +22,7 @@ __all__ = [
     "Computation",
     "DeviceEnergy",
     "DeviceError",
+    "ElasticJob",
     "EnergyMeter",
     "Footprint",
     "Measurement",
@@ -32,5 +34,6 @@ __all__ = [
     "account",
     "account_session",
     "default_meter",
+    "elastic",
     "measure",
 ]

@@ -1,5 +1,5 @@
 // The extension module flyball._native: client/measurement.h for python/flyball/meter.py, which holds the interface
-// that people use, session.cpp and accounting.cpp. flyball::Error becomes flyball.DeviceError,
+// that people use, session.cpp, accounting.cpp and elastic.cpp. flyball::Error becomes flyball.DeviceError,
 // a RuntimeError; nanobind translates at the boundary of every call, which makes this the C API's place of catching.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -19,6 +19,7 @@
 #include "accounting.h"
 #include "base/error.h"
 #include "client/measurement.h"
+#include "elastic.h"
 #include "session.h"
 
 namespace nb = nanobind;
@@ -161,4 +162,5 @@ NB_MODULE(_native, module) {
       .def("samples", &flyball::samples, nb::arg("label"), nb::arg("after_s"));
   flyball::add_session(module);
   flyball::add_accounting(module);
+  flyball::add_elastic(module);
 }

@@ -29,7 +29,8 @@ constexpr double kBeyondChance = 4.0;  // times the root mean square of other of
 // depend on the span.
 class Bins {
  public:
-  explicit Bins(Nanoseconds width) : width_(width) {}
+  // Reserved memory that is not used costs nothing; growing would copy.
+  explicit Bins(Nanoseconds width) : width_(width) { values_.reserve(kMostBins); }
 
   // Spreads `amount` evenly over [begin, end); if that has no length, it goes into one bin.
   void add(Nanoseconds begin, Nanoseconds end, double amount) {
@@ -83,7 +84,6 @@ class Bins {
           values_.insert(values_.begin(), static_cast<std::size_t>(origin_ - low), 0.0);
           origin_ = low;
         }
-        // Grows in large steps, since events come one by one.
         const auto size = static_cast<std::size_t>(high - low + 1);
         if (size > values_.size()) values_.resize(size, 0.0);
         return;
@@ -109,21 +109,21 @@ std::vector<double> prefix_sums(const std::vector<double>& values, bool squared)
 std::vector<double> sums_of_products(const std::vector<double>& x, const std::vector<double>& y) {
   std::size_t n = 1;
   while (n < x.size() + y.size()) n *= 2;
-  std::vector<std::complex<double>> a(n);
-  std::vector<std::complex<double>> b(n);
+  std::vector<double> a(n);
+  std::vector<double> b(n);
   std::copy(x.begin(), x.end(), a.begin());
   std::copy(y.begin(), y.end(), b.begin());
-  Eigen::FFT<double> fft;
+  Eigen::FFT<double> fft(Eigen::default_fft_impl<double>(), Eigen::FFT<double>::HalfSpectrum);
   std::vector<std::complex<double>> spectrum_x;
   std::vector<std::complex<double>> spectrum_y;
   fft.fwd(spectrum_x, a);
   fft.fwd(spectrum_y, b);
-  for (std::size_t i = 0; i < n; ++i) spectrum_x[i] = std::conj(spectrum_x[i]) * spectrum_y[i];
-  fft.inv(a, spectrum_x);
+  for (std::size_t i = 0; i < spectrum_x.size(); ++i) spectrum_x[i] = std::conj(spectrum_x[i]) * spectrum_y[i];
+  fft.inv(a, spectrum_x, static_cast<Eigen::Index>(n));
   // Of a negative lag, the sum stands at the end.
   std::vector<double> sums;
-  for (std::size_t i = n + 1 - x.size(); i < n; ++i) sums.push_back(a[i].real());
-  for (std::size_t i = 0; i < y.size(); ++i) sums.push_back(a[i].real());
+  for (std::size_t i = n + 1 - x.size(); i < n; ++i) sums.push_back(a[i]);
+  for (std::size_t i = 0; i < y.size(); ++i) sums.push_back(a[i]);
   return sums;
 }
 
@@ -240,11 +240,13 @@ struct BinnedTraces {
   std::map<DeviceId, DeviceBins> devices;  // those that are in both traces
   Span events;
   Span power;
-  double mean_segment = 0.0;  // ns of the power trace
 };
 
-BinnedTraces read_traces(EventSource& events, PowerSource& power, Nanoseconds width) {
+// Reads both. Events are laid into bins of a quarter of a segment of the power trace, since finer ones say nothing,
+// unless a width is `given`.
+BinnedTraces read_traces(EventSource& events, PowerSource& power, Nanoseconds width, bool given) {
   BinnedTraces traces;
+  double covered = 0.0;
   double segments = 0.0;
   PowerSegment segment;
   while (power.next(segment)) {
@@ -258,10 +260,10 @@ BinnedTraces read_traces(EventSource& events, PowerSource& power, Nanoseconds wi
     device.powered->add(segment.begin, segment.end, length);
     device.power->add(segment.begin, segment.end, segment.power.value() * length);
     traces.power.cover(segment.begin, segment.end);
-    traces.mean_segment += length;
+    covered += length;
     segments += 1.0;
   }
-  traces.mean_segment /= std::max(1.0, segments);
+  while (!given && segments > 0.0 && 8.0 * segments * static_cast<double>(width) <= covered) width *= 2;
   TraceEvent event;
   while (events.next(event)) {
     add_busy(traces.devices[event.device], event, width);
@@ -271,11 +273,9 @@ BinnedTraces read_traces(EventSource& events, PowerSource& power, Nanoseconds wi
   return traces;
 }
 
-// Gives all devices bins of one width and returns it: a quarter of a segment of the power trace, since finer bins say
-// nothing, unless `given`; but at least the coarsest bins that were needed.
-Nanoseconds join_bins(BinnedTraces& traces, Nanoseconds first_width, bool given) {
-  Nanoseconds width = first_width;
-  while (!given && static_cast<double>(width) * 2.0 <= traces.mean_segment / 4.0) width *= 2;
+// Gives all devices bins of one width, the coarsest that were needed, and returns it.
+Nanoseconds join_bins(BinnedTraces& traces) {
+  Nanoseconds width = 0;
   for (const auto& [id, bins] : traces.devices) width = std::max({width, bins.busy->width(), bins.power->width()});
   for (auto& [id, bins] : traces.devices) {
     while (bins.busy->width() < width) bins.busy->coarsen();
@@ -385,9 +385,9 @@ ClockOffset estimate_clock_offset(EventSource& events, PowerSource& power, const
   ClockOffset result;
   const Nanoseconds given = to_nanoseconds(options.bin);
   const Nanoseconds first_width = given > 0 ? given : 1'000'000;
-  BinnedTraces traces = read_traces(events, power, first_width);
+  BinnedTraces traces = read_traces(events, power, first_width, given > 0);
   if (traces.devices.empty()) return result;
-  const Nanoseconds width = join_bins(traces, first_width, given > 0);
+  const Nanoseconds width = join_bins(traces);
   const Seconds bin = to_seconds(width);
   result.resolution = bin;
 

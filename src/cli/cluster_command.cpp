@@ -298,11 +298,12 @@ void add_fit(const Command& parent) {
 
 void add_cluster_command(const Command& program, const std::string& command_line) {
   const Command command =
-      program.add_subcommand("cluster", "schedule a cluster's jobs under a power budget (simulated)");
+      program.add_subcommand("cluster", "schedule a cluster's jobs under a power budget, simulated or real");
   add_simulate(command, command_line);
   add_cluster_compare_command(command, command_line);
   add_fit(command);
   add_cluster_trace_command(command);
+  add_cluster_run_commands(command);
 }
 
 }  // namespace flyball

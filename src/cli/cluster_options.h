@@ -75,6 +75,9 @@ inline constexpr std::string_view kForZeus = "; it is for policies with Zeus's c
 // `flyball cluster compare`.
 void add_cluster_compare_command(const Command& parent, const std::string& command_line);
 
+// `flyball cluster run|status|submit|budget`, on a real cluster.
+void add_cluster_run_commands(const Command& parent);
+
 // `flyball cluster trace synth|convert`.
 void add_cluster_trace_command(const Command& parent);
 

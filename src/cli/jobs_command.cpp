@@ -144,6 +144,7 @@ std::string job_text(const JobStatus& job) {
                      format_fixed((job.savings.energy_at_maximum - job.promised_energy).value() / 1e3, 1)));
   }
   for (const FoundStraggler& one : job.found_stragglers) line("straggler", straggler_text(one));
+  for (const SlowLink& one : job.slow_links) line("slow link", text_of(one));
   if (!job.trouble.empty()) line("trouble", job.trouble);
   return text;
 }

@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <utility>
 
 #include "base/error.h"
@@ -151,6 +153,20 @@ Option add_choice(const Command& app, const std::string& name, std::optional<std
 
 void add_format(const Command& app, std::optional<std::string>& target) {
   add_choice(app, "--format", target, {"text", "json"}, "NAME", "text (default) or json");
+}
+
+std::string default_database(std::string_view name) {
+  const auto variable = [](const char* key) {
+    const char* value = std::getenv(key);
+    return value == nullptr ? std::string() : std::string(value);
+  };
+  std::filesystem::path folder = variable("STATE_DIRECTORY");
+  if (folder.empty() && !variable("XDG_STATE_HOME").empty()) folder = variable("XDG_STATE_HOME") + "/flyball";
+  if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.local/state/flyball";
+  if (folder.empty()) {
+    throw UsageError("neither STATE_DIRECTORY, XDG_STATE_HOME nor HOME is set; say where to keep jobs (--database)");
+  }
+  return (folder / name).string();
 }
 
 void add_agent_option(const Command& app, std::optional<std::string>& target) {

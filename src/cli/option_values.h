@@ -84,6 +84,10 @@ Option add_choice(const Command& app, const std::string& name, std::optional<std
 // Adds the option --format, which takes text or json.
 void add_format(const Command& app, std::optional<std::string>& target);
 
+// Returns where a database of this name lies that no option names: where systemd says, else in the user's state folder.
+// Throws UsageError where neither is known.
+[[nodiscard]] std::string default_database(std::string_view name);
+
 // --agent WHERE: an endpoint, as parse_endpoint() reads it; none: default_agent_endpoint().
 void add_agent_option(const Command& app, std::optional<std::string>& target);
 

@@ -43,21 +43,6 @@ struct ServeOptions {
   bool in_memory = false;
 };
 
-// The database lies where systemd says, else in the user's state folder.
-std::string default_database() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return value == nullptr ? std::string() : std::string(value);
-  };
-  std::filesystem::path folder = variable("STATE_DIRECTORY");
-  if (folder.empty() && !variable("XDG_STATE_HOME").empty()) folder = variable("XDG_STATE_HOME") + "/flyball";
-  if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.local/state/flyball";
-  if (folder.empty()) {
-    throw UsageError("neither STATE_DIRECTORY, XDG_STATE_HOME nor HOME is set; say where to keep jobs (--database)");
-  }
-  return (folder / "server.db").string();
-}
-
 TlsFiles tls_files(const ServeOptions& options) {
   if (!options.tls_cert || !options.tls_key) throw UsageError("--tls-cert and --tls-key go together");
   if (options.socket && !options.listen) throw UsageError("TLS is for TCP; give --listen beside --socket");
@@ -96,7 +81,7 @@ PlanningServerOptions server_options(const ServeOptions& options) {
   }
   if (options.tls_cert || options.tls_key) server.tls = tls_files(options);
   if (options.in_memory && options.database) throw UsageError("--in-memory and --database exclude each other");
-  if (!options.in_memory) server.database = options.database.value_or(default_database());
+  if (!options.in_memory) server.database = options.database ? *options.database : default_database("server.db");
   if (options.admin_token_file) {
     server.administrator_token = read_own_token_file(*options.admin_token_file, kShortestToken);
   }

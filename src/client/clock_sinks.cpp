@@ -53,36 +53,22 @@ class LeaseSink final : public ClockSink {
       : endpoint_(parse_endpoint(agent)), gpu_(gpu), purpose_(std::move(purpose)) {}
 
   void hold(Megahertz clock) override {
-    held_.sm_clocks = ClockBounds{clock, clock};
-    SettingsChange change;
-    change.sm_clocks = held_.sm_clocks;
-    hold(change);
+    hold(&GpuSettings::sm_clocks, &SettingsChange::sm_clocks, ClockBounds{clock, clock});
   }
-  void release() override {
-    held_.sm_clocks.reset();
-    SettingsChange change;
-    change.sm_clocks = std::optional<ClockBounds>();
-    release(change);
-  }
-  void hold_limit(Watts limit) override {
-    held_.power_limit = limit;
-    SettingsChange change;
-    change.power_limit = held_.power_limit;
-    hold(change);
-  }
-  void release_limit() override {
-    held_.power_limit.reset();
-    SettingsChange change;
-    change.power_limit = std::optional<Watts>();
-    release(change);
-  }
+  void release() override { release(&GpuSettings::sm_clocks, &SettingsChange::sm_clocks); }
+  void hold_limit(Watts limit) override { hold(&GpuSettings::power_limit, &SettingsChange::power_limit, limit); }
+  void release_limit() override { release(&GpuSettings::power_limit, &SettingsChange::power_limit); }
 
   [[nodiscard]] std::string lost() const override { return lease_ ? lease_->lost() : std::string(); }
 
  private:
   // A new lease sets all that is to hold, since the end of the one before has taken it back. A lease that may set
   // clocks only is given up for one that may set both as soon as a limit is wanted.
-  void hold(SettingsChange change) {
+  template <class T>
+  void hold(std::optional<T> GpuSettings::*held, std::optional<std::optional<T>> SettingsChange::*setting, T value) {
+    held_.*held = value;
+    SettingsChange change;
+    change.*setting = held_.*held;
     const bool limits = held_.power_limit.has_value();
     if (lease_ && (!lease_->lost().empty() || (limits && !may_limit_))) lease_.reset();
     if (!lease_) {
@@ -100,7 +86,11 @@ class LeaseSink final : public ClockSink {
   }
 
   // The lease is kept for what comes next, unless the reset fails: then the lease ends, which resets all.
-  void release(const SettingsChange& change) {
+  template <class T>
+  void release(std::optional<T> GpuSettings::*held, std::optional<std::optional<T>> SettingsChange::*setting) {
+    (held_.*held).reset();
+    SettingsChange change;
+    change.*setting = held_.*held;  // which asks for the default
     if (!lease_ || (change.power_limit && !may_limit_)) return;
     try {
       lease_->change(gpu_, change);

@@ -2,17 +2,21 @@
 #include "client/computing_times.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 
 namespace flyball {
 namespace {
 
-constexpr double kMostDoubt = 0.02;  // of a time, if the change of the clock takes no time or twice the usual
+constexpr double kMostAtOther = 0.3;  // share of a computation
 
 }  // namespace
 
 void ComputingTimes::add(std::uint16_t type, Megahertz clock, Seconds time) { times_[type][clock] = time; }
+
+void ComputingTimes::add_transfer(std::uint16_t type, PaceOf kind, Seconds time) {
+  kinds_[type] = kind;
+  transfers_[type] = transfers_[type] > Seconds(0) ? std::min(transfers_[type], time) : time;
+}
 
 Seconds ComputingTimes::at(std::uint16_t type, Megahertz clock) const {
   const auto& times = times_[type];
@@ -27,13 +31,15 @@ Seconds ComputingTimes::at(std::uint16_t type, Megahertz clock) const {
   return Seconds(cycles / clock.value());
 }
 
-Seconds ComputingTimes::after_change(std::uint16_t type, Megahertz before, Megahertz clock, Seconds ago) const {
-  const Seconds time = at(type, clock);
-  if (ago >= settling_ || !(time > Seconds(0))) return time;
-  const Seconds at_old = at(type, before);
-  if (!(at_old > change_) || std::abs(1.0 - time / at_old) * (change_ / time) > kMostDoubt) return {};
-  const Seconds rest = std::max(Seconds(0), change_ - ago);
-  return rest + (1.0 - rest / at_old) * time;
+// Of a computation that takes t0 at the clock before and t1 at the new one, left / t0 is done when the change comes,
+// and the rest takes t1 (1 - left / t0).
+Seconds ComputingTimes::after_change(std::uint16_t type, Megahertz clock, Megahertz before, Seconds since) const {
+  const Seconds usual = at(type, clock);
+  if (since >= settling_) return usual;
+  const Seconds left = std::max(Seconds(0), change_ - since);
+  const Seconds usual_before = at(type, before);
+  const bool known = change_ > Seconds(0) && usual_before > Seconds(0) && left <= kMostAtOther * usual;
+  return known ? usual + left * (1.0 - usual / usual_before) : Seconds(0);
 }
 
 }  // namespace flyball

@@ -1,4 +1,4 @@
-// What a rank's computations take at each clock, by its own profile.
+// What a rank's computations take at each clock, and its transfers at any, by its own profile.
 #pragma once
 
 #include <array>
@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "client/instruction_types.h"
+#include "wire/job_messages.h"
 
 namespace flyball {
 
@@ -15,7 +16,10 @@ class ComputingTimes {
  public:
   // A later measurement of the same type at the same clock replaces an earlier one.
   void add(std::uint16_t type, Megahertz clock, Seconds time);
-  // How long after a clock change computations may still run at the old clock, and usually do.
+  // Likewise of a transfer, which takes as long at any clock. Of several measurements the shortest counts: it has
+  // waited least.
+  void add_transfer(std::uint16_t type, PaceOf kind, Seconds time);
+  // How long after a clock change computations may still run at the old clock, and usually do; 0: not known.
   void set_settling(Seconds longest, Seconds usual) {
     settling_ = longest;
     change_ = usual;
@@ -24,13 +28,17 @@ class ComputingTimes {
   // Returns what a computation of the type takes at the clock; between measured clocks, by their cycles. 0 where
   // nothing is known. Costs some ten nanoseconds.
   [[nodiscard]] Seconds at(std::uint16_t type, Megahertz clock) const;
-  [[nodiscard]] Seconds settling() const { return settling_; }
-  // Returns what one takes that begins so long after its clock was asked for, while `before` still holds; 0 where that
-  // is uncertain by more than some per cent.
-  [[nodiscard]] Seconds after_change(std::uint16_t type, Megahertz before, Megahertz clock, Seconds ago) const;
+  // Returns kComputing for what is no transfer.
+  [[nodiscard]] PaceOf kind_of(std::uint16_t type) const { return kinds_[type]; }
+  [[nodiscard]] Seconds of_transfer(std::uint16_t type) const { return transfers_[type]; }
+  // Returns what a computation at `clock` takes that began `since` after this was asked for in place of `before`: until
+  // the change, it runs at the clock before. 0 where that is not known, or most of the computation may be at either.
+  [[nodiscard]] Seconds after_change(std::uint16_t type, Megahertz clock, Megahertz before, Seconds since) const;
 
  private:
   std::array<std::map<Megahertz, Seconds>, kMostInstructionTypes> times_;
+  std::array<PaceOf, kMostInstructionTypes> kinds_{};
+  std::array<Seconds, kMostInstructionTypes> transfers_{};
   Seconds settling_;
   Seconds change_;
 };

@@ -40,11 +40,13 @@ void DeviceTimeline::wait_for_those_inside() const {
 
 bool DeviceTimeline::take_late() { return state_->late.exchange(false); }
 
-void DeviceTimeline::set(void* stream, Megahertz clock) {
+void DeviceTimeline::set(void* stream, Megahertz clock, std::optional<std::size_t> number) {
   if (state_->controller == nullptr) return;
+  std::atomic<Nanoseconds>* const moment = number ? fresh_moment(*number) : nullptr;
   Call* call = free_call();
   if (call == nullptr) return state_->controller->set(clock);
-  call->moment = nullptr;
+  call->moment = moment;
+  call->asks = true;
   call->clock = clock;
   call->generation = state_->generation.load();
   call->patience = patience_;
@@ -52,13 +54,19 @@ void DeviceTimeline::set(void* stream, Megahertz clock) {
   queue(stream, *call);
 }
 
-void DeviceTimeline::note(void* stream, std::size_t number) {
+std::atomic<Nanoseconds>* DeviceTimeline::fresh_moment(std::size_t number) {
   while (state_->moments.size() <= number) state_->moments.emplace_back(0);
   std::atomic<Nanoseconds>& moment = state_->moments[number];
   moment.store(0);
+  return &moment;
+}
+
+void DeviceTimeline::note(void* stream, std::size_t number) {
+  std::atomic<Nanoseconds>* const moment = fresh_moment(number);
   Call* call = free_call();
   if (call == nullptr) return;  // as if the GPU never came to it
-  call->moment = &moment;
+  call->moment = moment;
+  call->asks = false;
   queue(stream, *call);
 }
 
@@ -94,11 +102,8 @@ void DeviceTimeline::perform(void* data) noexcept {
   // other.
   state.inside.fetch_add(1);
   if (!state.closed.load()) {
-    if (call.moment != nullptr) {
-      call.moment->store(monotonic_now());
-    } else {
-      ask(state, call);
-    }
+    if (call.moment != nullptr) call.moment->store(monotonic_now());
+    if (call.asks) ask(state, call);
   }
   state.inside.fetch_sub(1);
   call.queued.store(false, std::memory_order_release);

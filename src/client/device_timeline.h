@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 
 #include "base/units.h"
 #include "client/clock_controller.h"
@@ -39,8 +40,8 @@ class DeviceTimeline {
   // Clocks that were queued before this call are not asked for after it.
   void forget_clocks();
   // Asks for the clock when all is done that was queued in the stream before. Asks at once where too many functions are
-  // queued. Throws DeviceError where the driver refuses.
-  void set(void* stream, Megahertz clock);
+  // queued. With a `number`, notes the moment as well, as note() does. Throws DeviceError where the driver refuses.
+  void set(void* stream, Megahertz clock, std::optional<std::size_t> number = std::nullopt);
   // Returns whether a clock was given up since the last call.
   [[nodiscard]] bool take_late();
 
@@ -56,7 +57,8 @@ class DeviceTimeline {
   struct Call {
     std::atomic<bool> queued{false};
     State* state = nullptr;
-    std::atomic<Nanoseconds>* moment = nullptr;  // null: a clock
+    std::atomic<Nanoseconds>* moment = nullptr;  // null: none is noted
+    bool asks = false;                           // for the clock
     Megahertz clock;
     std::int64_t generation = 0;
     Nanoseconds patience = 0;
@@ -81,6 +83,7 @@ class DeviceTimeline {
 
   void wait_for_those_inside() const;
   [[nodiscard]] Call* free_call();
+  [[nodiscard]] std::atomic<Nanoseconds>* fresh_moment(std::size_t number);
   void queue(void* stream, Call& call);
   static void perform(void* data) noexcept;
   static void ask(State& state, const Call& call) noexcept;

@@ -18,7 +18,6 @@ constexpr double kFollowing = 0.1;          // share of a residual by which the 
 constexpr double kMostFollowed = 0.006;     // of a residual
 constexpr double kLeastDeviation = 2e-4;
 constexpr double kDeviationOfMedian = 1.2533;  // of a median, in standard deviations of a mean: sqrt(pi / 2)
-constexpr double kLeastCredible = -0.1;        // pace: work that is done, not only queued, is about as long as profiled
 constexpr double kMostCredible = 0.4;          // pace
 constexpr double kMostDeviation = 0.1;         // of steps that tell anything
 constexpr double kReportedAgain = 0.01;        // change of a slow-down
@@ -67,7 +66,7 @@ std::optional<PaceWatch::Change> PaceWatch::count(std::int64_t step, Seconds mea
 
 void PaceWatch::take_reference() {
   const double middle = level_since(kReferenceSteps);
-  if (middle < kLeastCredible || middle > kMostCredible || deviation() > kMostDeviation) {
+  if (middle < least_credible_ || middle > kMostCredible || deviation() > kMostDeviation) {
     begin_anew();
     return;
   }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -30,6 +31,11 @@ class PaceWatch {
   static constexpr double kLeastAllowance = 0.015;    // slow-downs of twice as much are found within five steps
   static constexpr double kMostDrift = 0.05;          // slow change that is followed; more is a slow-down
 
+  PaceWatch() = default;
+  // `least_credible`: the natural logarithm of the least pace that is taken for a measured one; the default is that of
+  // computations.
+  explicit PaceWatch(double least_credible) : least_credible_(least_credible) {}
+
   struct Change {
     double slowdown = 1.0;   // computing time over the usual, rather too low than too high; 1: as usual again
     std::int64_t since = 0;  // the first step of which this is so
@@ -41,11 +47,13 @@ class PaceWatch {
   std::optional<Change> count(std::int64_t step, Seconds measured, Seconds expected);
 
   // Forgets all. The next steps are of another profile.
-  void begin_anew() { *this = {}; }
+  void begin_anew() { *this = PaceWatch(least_credible_); }
 
   [[nodiscard]] bool is_slow() const { return slow_; }
   // Returns whether the usual pace is known.
   [[nodiscard]] bool is_watching() const { return watching_; }
+  // Returns measured over expected time of steps that are not slow. Needs is_watching().
+  [[nodiscard]] double usual() const { return std::exp(slow_ ? planned_ : usual_); }
 
  private:
   static constexpr std::size_t kScaleSteps = 32;
@@ -79,6 +87,7 @@ class PaceWatch {
   [[nodiscard]] Change recovered(double pace);
 
   // Paces are logarithms of measured over expected.
+  double least_credible_ = -0.1;     // work that is done, not only queued, is about as long as profiled
   Latest<kScaleSteps> differences_;  // of successive steps: whatever changes slowly is not in them
   Latest<kReferenceSteps> recent_;
   bool watching_ = false;

@@ -129,7 +129,7 @@ void Session::adopt_schedule() {
   if (guard_.version() != before) state_.promise = PromiseVerdict::kUnknown;
   profiler_in_use_ = profiler_;
   probe_in_use_ = probe_;
-  adopt_times(newest_times_);
+  watch_.adopt(newest_times_, step_count_);
 }
 
 void Session::step_begin() {
@@ -150,6 +150,7 @@ void Session::step_begin() {
   probe_clock_ = probe_in_use_ ? probe_in_use_->step_begin() : std::nullopt;
   sweep_clock_ = profiler_in_use_ && !probe_clock_ ? profiler_in_use_->step_begin() : std::nullopt;
   if (timeline_) begin_timeline(swept || had_clocks);
+  begin_watching_stream();
   if (controller_ && sweep_clock_) controller_->set(*sweep_clock_);
   // Nobody asked for the clock that the sweep set last; a schedule sets its own.
   const bool not_asked_for = swept || (had_clocks && !sets_clocks_);
@@ -191,7 +192,7 @@ void Session::begin(std::string_view type) {
   const std::uint16_t number = open(type);
   if (controller_ && probe_clock_ && step_.spans.empty()) controller_->set(*probe_clock_);
   step_.spans.push_back({number, monotonic_now(), 0});
-  note_asked(step_.spans.back(), true);
+  note_asked(step_.spans.back());
 }
 
 void Session::close(std::string_view type) {
@@ -220,6 +221,8 @@ void Session::step_end() {
   std::optional<OrderReport> other;
   std::optional<PromiseReport> promise = promise_report(begin, now);
   const bool measured = !timeline_ || fetch_moments();
+  if (!sweeps() && has_server()) watch_pace();
+  end_watching_stream();
   const Computing computing = promise && promise->slower && measured ? compare_with_sweep() : Computing();
   if (sweeps()) {
     step_.in_effect = measured ? controller_->held_since(probe_clock_ ? *probe_clock_ : *sweep_clock_) : 0;
@@ -231,7 +234,6 @@ void Session::step_end() {
   } else {
     if (measured) executed = executed_step();
     if (has_server()) other = other_order();
-    if (has_server()) watch_pace();
   }
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -393,14 +395,16 @@ void Session::evaluate() {
 std::shared_ptr<const ComputingTimes> Session::measured_times() const {
   const auto times = std::make_shared<ComputingTimes>();
   const Seconds settle = options_.settle / options_.time_scale;
-  times->set_settling(settle, 0.5 * settle);
+  times->set_settling(settle, Seconds(0));
   for (const MeasurementReport& report : reports_) {
     for (const InstructionMeasurement& one : report.measurements) {
       const Seconds time = one.time / options_.time_scale;
       if (one.instruction == "clock_change") {
         times->set_settling(std::min(settle, kSettled * time), std::min(settle, time));
       } else if (const auto type = types_.find(one.instruction)) {
-        times->add(*type, one.clock, time);
+        const std::string_view name(one.instruction);
+        const PaceOf kind = value_named<PaceOf>(name.substr(0, name.find('.'))).value_or(PaceOf::kComputing);
+        kind == PaceOf::kComputing ? times->add(*type, one.clock, time) : times->add_transfer(*type, kind, time);
       }
     }
   }

@@ -26,17 +26,15 @@
 #include "base/units.h"
 #include "client/change_probe.h"
 #include "client/clock_controller.h"
-#include "client/computing_times.h"
 #include "client/device_timeline.h"
-#include "client/drift_watch.h"
 #include "client/instruction_types.h"
 #include "client/online_profiler.h"
-#include "client/pace_watch.h"
 #include "client/plan_server.h"
 #include "client/promise_guard.h"
 #include "client/savings.h"
 #include "client/session_options.h"
 #include "client/session_state.h"
+#include "client/step_watch.h"
 #include "driver/gpu.h"
 #include "measure/sampler.h"
 #include "wire/job_messages.h"
@@ -165,9 +163,11 @@ class Session {
   [[nodiscard]] std::optional<PromiseReport> promise_report(Nanoseconds begin, Nanoseconds end);
   // What the computations of a step took, beside what the sweep says.
   struct Computing {
-    int slowest = -1;      // type that took longest by that comparison; below 0: nothing to compare
-    double of_type = 0.0;  // its time over that of the sweep
-    double of_all = 0.0;   // the same of all computations
+    int slowest = -1;                      // type that took longest by that comparison; below 0: nothing to compare
+    double of_type = 0.0;                  // its time over that of the sweep
+    double of_all = 0.0;                   // the same of all computations
+    PaceOf transfer = PaceOf::kComputing;  // that took longest over the usual; kComputing: none took longer
+    double of_transfer = 0.0;              // its time over the usual
   };
   [[nodiscard]] Computing compare_with_sweep() const;
   [[nodiscard]] std::string cause_of(const Computing& computing) const;
@@ -176,12 +176,22 @@ class Session {
   void tell_savings();
   [[nodiscard]] PromiseReport taken_promise(std::unique_lock<std::mutex>& lock);
   void notice(const std::string& words);
-  void adopt_times(const std::shared_ptr<const ComputingTimes>& times);
   void ask_for(std::uint32_t mhz);
-  void note_asked(const InstructionSpan& span, bool measured);
+  void note_asked(const InstructionSpan& span);
+  [[nodiscard]] Megahertz clock_asked(std::uint32_t mhz) const { return mhz > 0 ? Megahertz(mhz) : clocks_.front(); }
   void watch_pace();
   [[nodiscard]] std::vector<DriftedOperation> drifted() const;
   [[nodiscard]] bool hand_over_pace();
+  [[nodiscard]] bool tells_pace(std::uint16_t type) const;
+  void begin_watching_stream();
+  [[nodiscard]] std::optional<std::size_t> watched_moment(std::uint16_t type);
+  [[nodiscard]] std::optional<std::size_t> watched_change(std::uint32_t before_mhz);
+  [[nodiscard]] std::size_t next_moment(std::size_t count);
+  void end_watching_stream();
+  void watch_stream();
+  [[nodiscard]] bool watch_stream(std::size_t slot);
+  [[nodiscard]] Nanoseconds watched_at(std::size_t slot, std::size_t moment) const;
+  [[nodiscard]] std::string words_of(PaceOf transfer) const;
 
   // The reporter's thread: evaluates the sweep and reports to the server.
   void report();
@@ -235,25 +245,38 @@ class Session {
   PromiseGuard guard_;
   std::optional<PromiseGuard> trusted_;  // as it was when the schedule before began
   std::int64_t trusted_version_ = 0;
-  double guarded_ratio_ = 0.0;                   // of the schedule that it has adopted
-  std::shared_ptr<const ComputingTimes> times_;  // of the last sweep; null before its end
-  PaceWatch pace_;
-  std::optional<PaceWatch::Change> pace_change_;  // not handed over yet
-  DriftWatch drift_;
-  bool drift_due_ = false;      // what has drifted is to be handed over
-  struct Asked {                // clocks in MHz, 0: default
-    bool measured = false;      // the span has its times
-    bool settled = false;       // spans before it ran at this clock
-    std::uint32_t mhz = 0;      // asked for
-    std::uint32_t was_mhz = 0;  // before
-    Nanoseconds ago = 0;        // when it was asked for
+  double guarded_ratio_ = 0.0;  // of the schedule that it has adopted
+  StepWatch watch_;             // by the last sweep's profile
+  struct Asked {                // for the clock of a span; in MHz, 0: default
+    bool in_stream = false;     // where the host does not know when it began
+    std::uint32_t mhz = 0;
+    std::uint32_t was_mhz = 0;
+    Nanoseconds ago = 0;
   };
   std::vector<Asked> asked_;  // by span
+  // A step's spans of which moments are noted on the device's timeline. It may end before the GPU has come to these.
+  struct WatchedInStream {
+    std::int64_t step = 0;    // 0: none
+    std::size_t moments = 0;  // that are noted
+    struct Change {
+      std::size_t moment;  // in which the clock was asked for
+      Megahertz before;
+    };
+    struct Span {
+      std::uint16_t type;
+      Megahertz clock;
+      std::optional<Change> change;  // none: that was in an earlier step
+      std::size_t begin;             // moment; the next one is its end
+    };
+    std::vector<Span> spans;
+    std::optional<Change> change;  // the last
+  };
+  std::array<WatchedInStream, 2> in_stream_;  // taken in turn
+  WatchedInStream* noting_ = nullptr;         // of this step; null: it is not watched
+  std::optional<std::size_t> end_moment_;     // of the span that has begun; none: it is not watched
   std::uint32_t asked_mhz_ = 0;
   std::uint32_t was_mhz_ = 0;
   Nanoseconds asked_at_ = 0;
-  std::uint32_t begun_mhz_ = 0;  // asked for at the beginning of the last span
-  Nanoseconds begun_since_ = 0;
   Nanoseconds late_at_ = 0;  // when this step's clocks are given up; 0: never
   bool given_up_ = false;    // they were
   Stretches stretches_{to_nanoseconds(0.8 * history_)};
@@ -304,10 +327,14 @@ class Session {
     std::uint64_t most_steps = 0;  // with which it ends, whatever it has measured
   };
   std::optional<Remeasuring> remeasuring_;
-  double told_slowdown_ = 1.0;  // the reporter's own, as is the next
+  struct PaceNews {
+    std::optional<PaceReport> report;  // the latest
+    bool due = false;                  // whether it is to be sent
+  };
+  std::array<PaceNews, kPacesOfRank> paces_;
+  [[nodiscard]] PaceNews& news_of(PaceOf of) { return paces_[static_cast<std::size_t>(of)]; }
+  std::array<double, kPacesOfRank> told_slowdowns_{};  // the reporter's own, as is the next
   std::size_t told_drifts_ = 0;
-  std::optional<PaceReport> pace_report_;  // the latest
-  bool pace_due_ = false;                  // whether it is to be sent
   bool listener_gone_ = false;
   bool reporter_gone_ = false;
   std::deque<PromiseNews> promises_;                         // to be reported

@@ -3,6 +3,7 @@
 // the ranks wait for something else.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "client/session_schedule.h"
@@ -19,7 +20,14 @@ constexpr double kQueued = 0.9;    // shorter ones were not measured on the GPU,
 // For the training thread, when a promise is broken. Costs some ten nanoseconds per computation.
 Session::Computing Session::compare_with_sweep() const {
   Computing computing;
-  if (!times_ || !had_clocks_ || given_up_ || !ran_as_planned()) return computing;
+  if (watch_.times() == nullptr || !schedule_) return computing;
+  for (const PaceOf of : {PaceOf::kTransfer, PaceOf::kTransferBack, PaceOf::kReduction}) {
+    const double ratio = watch_.of_transfer(of);
+    if (ratio < std::max(StepWatch::kLeastSlowTransfer, computing.of_transfer)) continue;
+    computing.of_transfer = ratio;
+    computing.transfer = of;
+  }
+  if (!had_clocks_ || given_up_ || !ran_as_planned()) return computing;
   struct OfType {
     std::size_t spans = 0;
     Seconds took;
@@ -31,7 +39,7 @@ Session::Computing Session::compare_with_sweep() const {
     const auto& planned_mhz = schedule_->clocks_mhz[span.type];
     if (one.spans >= planned_mhz.size()) continue;
     const std::uint32_t mhz = planned_mhz[one.spans++];
-    const Seconds swept = times_->at(span.type, mhz > 0 ? Megahertz(mhz) : clocks_.front());
+    const Seconds swept = watch_.times()->at(span.type, mhz > 0 ? Megahertz(mhz) : clocks_.front());
     if (!(swept > Seconds(0))) continue;
     one.took += to_seconds(span.end - span.begin);
     one.swept += swept;
@@ -56,6 +64,10 @@ std::string Session::cause_of(const Computing& computing) const {
   PaceReport seen;
   find_cause(seen);
   if (seen.cause == PaceCause::kClockNotTaken) return "its clocks are not set: " + seen.detail;
+  if (computing.transfer != PaceOf::kComputing) {
+    return fmt::format("communication: {} takes {:.3g} times as long as in its profile", words_of(computing.transfer),
+                       computing.of_transfer);
+  }
   if (seen.cause == PaceCause::kThrottled) return "its GPU is throttled: " + seen.detail;
   if (computing.slowest < 0) return {};
   const auto type = static_cast<std::size_t>(computing.slowest);

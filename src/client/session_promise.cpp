@@ -53,6 +53,7 @@ bool Session::given_up_late() {
   sets_clocks_ = false;
   given_up_ = true;
   ask_for(0);
+  noting_ = nullptr;
   if (timeline_) timeline_->forget_clocks();  // those that the GPU has not come to
   controller_->release();
   set_power_limit();

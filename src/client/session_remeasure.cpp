@@ -18,11 +18,12 @@ constexpr std::uint64_t kMostAttempts = 10;  // times as many steps as a sweep w
 
 void Session::follow_order() {
   std::unique_lock lock(mutex_);
-  if (profiler_ || !newest_ || !newest_->plan.remeasure || reports_.empty() || !pace_report_) return;
+  const std::optional<PaceReport>& pace = news_of(PaceOf::kComputing).report;
+  if (profiler_ || !newest_ || !newest_->plan.remeasure || reports_.empty() || !pace) return;
   const RemeasureOrder order = *newest_->plan.remeasure;
   if (order.number <= followed_order_) return;
   followed_order_ = order.number;
-  std::vector<DriftedOperation> drifted = pace_report_->operations;
+  std::vector<DriftedOperation> drifted = pace->operations;
   std::erase_if(drifted, [&](const DriftedOperation& one) {
     return std::find(order.instructions.begin(), order.instructions.end(), one.instruction) == order.instructions.end();
   });

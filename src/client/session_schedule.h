@@ -11,6 +11,11 @@ namespace flyball {
 
 inline constexpr Seconds kSchedulePoll{30.0};  // how long the listener lets the server wait for the next schedule
 
+// The numbers of moments on the device's timeline. Each group has its own, so that a step's moments may still come when
+// the next one notes its own: those of steps that are watched, in turn, and of those that are measured.
+inline constexpr std::size_t kMeasuredMoments = 2;
+[[nodiscard]] constexpr std::size_t moment_number(std::size_t group, std::size_t number) { return 3 * number + group; }
+
 // What to set, computation by computation.
 struct Session::Schedule {
   RankSchedule plan;

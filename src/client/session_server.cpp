@@ -96,7 +96,7 @@ bool Session::talk() {
       std::int64_t sequence = next_sequence_ - std::ssize(reports_);
       for (MeasurementReport& report : reports_) report.sequence = sequence++;
     }
-    if (pace_report_) pace_due_ = true;  // which the server may have forgotten
+    for (PaceNews& one : paces_) one.due = one.report.has_value();  // which the server may have forgotten
     // A server that did not know this rank counts its schedules anew.
     if (registered.created) heard_version_ = followed_order_ = 0;
     lock.unlock();
@@ -128,8 +128,9 @@ bool Session::talk() {
     }
     return true;
   }
-  if (std::exchange(pace_due_, false)) {
-    const PaceReport report = *pace_report_;
+  for (PaceNews& one : paces_) {
+    if (!std::exchange(one.due, false)) continue;
+    const PaceReport report = *one.report;
     lock.unlock();
     tell_pace(report);
     return true;

@@ -1,5 +1,7 @@
 // The calls of engines that run ahead of their GPU. What is set and measured happens on the device's timeline
 // (device_timeline.h); everything else is as with the calls that take no stream. All of this is the training thread's.
+#include <utility>
+
 #include "base/monotonic_time.h"
 #include "client/session_schedule.h"
 
@@ -20,7 +22,8 @@ void Session::begin_timeline(bool other_clocks) {
 }
 
 void Session::set_speed_in(std::string_view type, void* stream) {
-  if (const auto clock = next_clock(type)) timeline().set(stream, *clock);
+  const std::uint32_t before_mhz = asked_mhz_;
+  if (const auto clock = next_clock(type)) timeline().set(stream, *clock, watched_change(before_mhz));
 }
 
 void Session::set_next_speed_in(void* stream) {
@@ -28,41 +31,47 @@ void Session::set_next_speed_in(void* stream) {
   set_speed_in(types_.name(schedule_->types[position_]), stream);
 }
 
-// A span's moments have the numbers 2 i and 2 i + 1. A time of 0 in the span stands for them. Where the driver refuses,
-// nothing has begun.
+// A measured span's moments have the numbers 2 i and 2 i + 1. A time of 0 in the span stands for them. Where the driver
+// refuses, nothing has begun.
 void Session::begin_in(std::string_view type, void* stream) {
   const bool measured = measures_step();
   if (measured) (void)timeline();
   const std::uint16_t number = open(type);
   step_.spans.push_back({number, measured ? 0 : monotonic_now(), 0});
-  note_asked(step_.spans.back(), false);
-  if (!measured) return;
+  asked_.push_back({.in_stream = true});
+  const std::optional<std::size_t> begin =
+      measured ? moment_number(kMeasuredMoments, 2 * step_.spans.size() - 2) : watched_moment(number);
+  if (!begin) return;
   try {
     if (probe_clock_ && step_.spans.size() == 1) timeline_->set(stream, *probe_clock_);
-    timeline_->note(stream, 2 * step_.spans.size() - 2);
+    timeline_->note(stream, *begin);
   } catch (...) {
+    if (!measured) noting_ = nullptr;
     step_.spans.pop_back();
     asked_.clear();
     open_type_.reset();
     throw;
   }
+  if (!measured) end_moment_ = *begin + moment_number(0, 1);
 }
 
 void Session::end_in(std::string_view type, void* stream) {
   close(type);
+  const std::optional<std::size_t> watched = std::exchange(end_moment_, std::nullopt);
   if (measures_step()) {
-    timeline().note(stream, 2 * step_.spans.size() - 1);
-  } else {
-    step_.spans.back().end = monotonic_now();
+    timeline().note(stream, moment_number(kMeasuredMoments, 2 * step_.spans.size() - 1));
+    return;
   }
+  step_.spans.back().end = monotonic_now();
+  if (watched) timeline_->note(stream, *watched);
 }
 
 // Returns false where the GPU has not done all that was to be measured.
 bool Session::fetch_moments() {
   for (std::size_t i = 0; i < step_.spans.size(); ++i) {
     InstructionSpan& span = step_.spans[i];
-    if (span.begin == 0) span.begin = timeline_->moment(2 * i);
-    if (span.end == 0) span.end = timeline_->moment(2 * i + 1);
+    if (span.begin == 0) span.begin = timeline_->moment(moment_number(kMeasuredMoments, 2 * i));
+    if (span.end == 0) span.end = timeline_->moment(moment_number(kMeasuredMoments, 2 * i + 1));
     if (span.begin == 0 || span.end == 0) {
       outran_device_.store(true);
       return false;

@@ -114,24 +114,55 @@ bool Placement::place_packed(int job, int gpus) {
 
 // Takes the smallest free block of at least 2^level GPUs, split down to that size.
 std::optional<GpuBlock> Placement::take_block(std::size_t level) {
-  GpuBlock block;
   std::size_t from = level;
   while (from < free_blocks_.size() && free_blocks_[from].empty()) ++from;
   if (from < free_blocks_.size()) {
     const auto first = free_blocks_[from].begin();
-    block = {first->first, first->second, 1 << from};
+    const GpuBlock block{first->first, first->second, 1 << from};
     free_blocks_[from].erase(first);
-  } else if (!whole_on_.empty() || !whole_off_.empty()) {
-    block = {take_whole_node(), 0, gpus_per_node_};
-  } else {
-    return std::nullopt;
+    return split(block, level);
   }
-  while (from > level) {
+  if (whole_on_.empty() && whole_off_.empty()) return std::nullopt;
+  return split({take_whole_node(), 0, gpus_per_node_}, level);
+}
+
+// As take_block(), of one node.
+std::optional<GpuBlock> Placement::take_block_of(int node, std::size_t level) {
+  for (std::size_t from = level; from < free_blocks_.size(); ++from) {
+    const auto first = free_blocks_[from].lower_bound({node, 0});
+    if (first == free_blocks_[from].end() || first->first != node) continue;
+    const GpuBlock block{node, first->second, 1 << from};
+    free_blocks_[from].erase(first);
+    return split(block, level);
+  }
+  if (whole_on_.erase(node) + whole_off_.erase(node) == 0) return std::nullopt;
+  return split({node, 0, gpus_per_node_}, level);
+}
+
+// Returns the first 2^level GPUs of a block that was taken, and leaves the rest of it free.
+GpuBlock Placement::split(GpuBlock block, std::size_t level) {
+  for (std::size_t from = level_of(block.count); from > level;) {
     --from;
     free_blocks_[from].emplace(block.node, block.first + (1 << from));
   }
   block.count = 1 << level;
   return block;
+}
+
+bool Placement::place_on(int job, std::span<const int> nodes, int gpus) {
+  assert(rule_ == PlacementRule::kPacked && blocks(job).empty());
+  if (gpus < 1 || gpus > gpus_per_node_ || !std::has_single_bit(static_cast<unsigned>(gpus))) return false;
+  if (nodes.empty() || (nodes.size() > 1 && gpus < gpus_per_node_)) return false;
+  if (at(job) >= blocks_.size()) blocks_.resize(at(job) + 1);
+  for (const int node : nodes) {
+    if (const std::optional<GpuBlock> block = take_block_of(node, level_of(gpus))) {
+      give(job, *block);
+    } else {
+      release(job);
+      return false;
+    }
+  }
+  return true;
 }
 
 // Frees the block, and joins it with its buddy as long as that is free too.

@@ -46,6 +46,11 @@ class Placement {
   // no single node.
   [[nodiscard]] bool place(int job, int gpus);
 
+  // Only for kPacked: places a job that has no GPUs where it already runs: on `gpus` of each of these nodes, which are
+  // all of a node's GPUs where there are several nodes. Which GPUs of a node it is given is not said. Returns false,
+  // with nothing changed, where that is no packed place or it is not free. Cost: O(log(nodes * gpus)) for each node.
+  [[nodiscard]] bool place_on(int job, std::span<const int> nodes, int gpus);
+
   // Gives the job the same GPUs as another job that has them alone. Only for kAnywhere; throws Error otherwise.
   void share(int job, int with);
 
@@ -86,6 +91,8 @@ class Placement {
   [[nodiscard]] bool place_anywhere(int job, int gpus);
   [[nodiscard]] int take_whole_node();
   [[nodiscard]] std::optional<GpuBlock> take_block(std::size_t level);
+  [[nodiscard]] std::optional<GpuBlock> take_block_of(int node, std::size_t level);
+  [[nodiscard]] GpuBlock split(GpuBlock block, std::size_t level);
   void return_block(GpuBlock block);
   void give(int job, GpuBlock block);
   void take_from_node(int job, int node, int gpus);

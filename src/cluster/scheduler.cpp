@@ -129,6 +129,23 @@ void Scheduler::preempted(int job) {
   due_ = true;
 }
 
+bool Scheduler::adopted(int job, const std::vector<int>& nodes, int gpus, int speed) {
+  ClusterJob& one = state_.jobs[at(job)];
+  const int all = gpus * static_cast<int>(nodes.size());
+  const std::vector<int> sizes = state_.kind_of(job).elastic_sizes();
+  if (std::ranges::find(sizes, all) == sizes.end() || !placement_.place_on(job, nodes, gpus)) return false;
+  one.phase = JobPhase::kRunning;
+  one.since = one.first_start = state_.now;
+  one.gpus = all;
+  one.speed = speed;
+  one.nodes = static_cast<int>(nodes.size());
+  insert_sorted(state_.active, job);
+  insert_sorted(state_.holding, job);
+  state_.free_gpus = placement_.free_gpus();
+  happened_.budget = due_ = true;  // a decision from scratch
+  return true;
+}
+
 void Scheduler::limit_changed(Watts limit) {
   state_.power_limit = limit;
   happened_.budget = due_ = true;
@@ -162,10 +179,14 @@ void Scheduler::mark_profiled(int job, bool marked) {
 }
 
 void Scheduler::learn(int job, const std::vector<int>& speeds, const Measure& measure) {
-  const ProfiledSpeeds what{{state_.jobs[at(job)].kind, size_of(job), placement_.nodes_of(job)}, speeds};
+  learn({{state_.jobs[at(job)].kind, size_of(job), placement_.nodes_of(job)}, speeds}, measure);
+}
+
+void Scheduler::learn(const ProfiledSpeeds& what, const Measure& measure) {
   if (belief_->knows(what)) return;
   const auto changed = belief_->learn(what, measure(what.at), state_.believed);
-  if (what.at.size < 64) state_.measured_sizes[at(what.at.kind)] |= std::uint64_t{1} << what.at.size;
+  if (what.at.size < 64 && state_.profiling)
+    state_.measured_sizes[at(what.at.kind)] |= std::uint64_t{1} << what.at.size;
   for (const int kind : changed) {
     power_book_->recount(kind);
     insert_sorted(happened_.kinds_changed, kind);

@@ -85,6 +85,9 @@ class Scheduler {
   void finished(int job);   // all its iterations are done
   void cancelled(int job);  // or failed: it ends as far as it is
   void preempted(int job);  // its GPUs are gone, and it waits for others
+  // The job, which has not arrived, runs on `gpus` of each of these nodes already, or is on its way there. Only under
+  // policies that pack. Returns false where it cannot lie there (Placement::place_on); it has not arrived then.
+  [[nodiscard]] bool adopted(int job, const std::vector<int>& nodes, int gpus, int speed);
   void limit_changed(Watts limit);
   void woken();  // the time of wake_at() has come
   // The profiling of the job has ended; it stays where it is. `learned`: it has shown what the size costs.
@@ -94,6 +97,7 @@ class Scheduler {
   void metered(int job, int speed);
   // Learns what a job that is or was profiled at these speeds has shown; `measure` is called if that is new.
   void learn(int job, const std::vector<int>& speeds, const Measure& measure);
+  void learn(const ProfiledSpeeds& what, const Measure& measure);
   void set_powered(int node, bool on);
   // The node is out of use (down, drained, held by others), or is back. Jobs that lie on it are stopped and wait.
   void set_away(int node, bool away);

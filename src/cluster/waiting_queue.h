@@ -139,9 +139,10 @@ class WaitingJobs {
     queue.resize(groups * cluster.kinds.size());
     where_.resize(cluster.jobs.size());
     if (!is_first) {
-      for (const int job : events.finished) leave(job);
       enter(cluster, std::exchange(stopped_, {}), group_of);
-      return enter(cluster, events.arrived, group_of);
+      enter(cluster, events.arrived, group_of);
+      for (const int job : events.finished) leave(job);  // last: a job may be cancelled as soon as it waits
+      return;
     }
     std::vector<int> all;
     std::copy_if(cluster.active.begin(), cluster.active.end(), std::back_inserter(all),

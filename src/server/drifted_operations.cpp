@@ -13,6 +13,7 @@ constexpr std::int64_t kSoonAgain = 10;  // pauses, within which another drift d
 }  // namespace
 
 bool DriftedOperations::take(const PaceReport& report, int stage) {
+  if (report.of != PaceOf::kComputing) return false;
   if (report.cause != PaceCause::kComputation || report.operations.empty()) {
     forget(report.rank);
     return false;

@@ -21,7 +21,7 @@ class DriftedOperations {
   static constexpr std::int64_t kLeastCorrectionPause = 100;
 
   // Takes a report of a rank of this stage. Where its GPU is throttled or its clocks are not taken, the profile is not
-  // at fault. Returns whether an operation of the rank has drifted.
+  // at fault. What a report says of transfers is no matter here. Returns whether an operation of the rank has drifted.
   bool take(const PaceReport& report, int stage);
   // The rank measures itself anew.
   void forget(int rank) { of_ranks_.erase(rank); }

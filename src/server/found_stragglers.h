@@ -1,10 +1,11 @@
-// The ranks of a job that compute slower than they were profiled, as they report it themselves (PaceReport;
-// docs/decisions/0066-stragglers-are-found.md).
+// The ranks of a job that compute, or transfer, slower than they were profiled, as they report it themselves
+// (PaceReport; docs/decisions/0066-stragglers-are-found.md).
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "wire/job_messages.h"
 
@@ -25,12 +26,16 @@ class FoundStragglers {
   bool take(const PaceReport& report, double now);
   // Forgets what a rank has reported: it measures itself anew, or a notice says that it has recovered. Returns whether
   // anything was known.
-  bool forget(int rank) { return found_.erase(rank) > 0; }
+  bool forget(int rank);
 
+  // Those that compute slower.
   [[nodiscard]] const std::map<int, Found>& all() const { return found_; }
+  using Transfer = std::pair<int, PaceOf>;  // of a rank
+  [[nodiscard]] const std::map<Transfer, Found>& transfers() const { return transfers_; }
 
  private:
   std::map<int, Found> found_;  // by rank
+  std::map<Transfer, Found> transfers_;
 };
 
 }  // namespace flyball

@@ -573,6 +573,7 @@ JobStatus Job::status(double now) const {
   status.trouble = failure_.empty() ? fmt::format("{}", fmt::join(troubles, "; ")) : failure_;
   status.stragglers = straggler_states(now);
   status.found_stragglers = found_stragglers();
+  status.slow_links = slow_links();
   status.promise = promise_.known();
   status.savings = savings();
   status.promised_energy = promised_energy();

@@ -160,6 +160,13 @@ class Job {
   [[nodiscard]] const FoundStragglers& found() const { return found_; }
   // Returns what is known of the ranks that have been found to be slow, with what their pipelines make of it.
   [[nodiscard]] std::vector<FoundStraggler> found_stragglers() const;
+  // The same of transfers that take longer than they were profiled.
+  [[nodiscard]] std::vector<SlowLink> slow_links() const;
+  // The rank must have registered.
+  [[nodiscard]] SlowLink slow_link(const FoundStragglers::Transfer& transfer,
+                                   const FoundStragglers::Found& found) const;
+  // Where iterations take longer than promised just now and a link is slow, the link is the cause.
+  void explain_promise();
 
   // --- Life ---
   enum class Life { kThere, kEnded, kLost };

@@ -120,8 +120,9 @@ class JobBook {
   // steps (OrderSeen), and says so as its trouble, until its ranks have measured again.
   void take_order(const std::string& id, const OrderReport& report);
   void take_promise(const std::string& id, const PromiseReport& report);
-  // Takes a report of a rank that computes slower than it was profiled, or as fast again. Other pipelines' schedules
-  // follow. Reports are not stored: a session tells a server again that may have forgotten it.
+  // Takes a report of a rank that computes or transfers slower than it was profiled, or as fast again. Other pipelines'
+  // schedules follow what computes slower. Reports are not stored: a session tells a server again that may have
+  // forgotten it.
   void take_pace(const std::string& id, const PaceReport& report);
   // Takes the word of a rank that its training has ended.
   void end_rank(const std::string& id, int rank);
@@ -196,6 +197,7 @@ class JobBook {
   void changed(Entry& entry);
   void emit(Entry& entry, std::string_view name, const nlohmann::ordered_json& data);
   void emit_state(Entry& entry);
+  void tell_of_link(Entry& entry, const PaceReport& report);
   void plan_if_ready(const EntryPointer& entry);
   // Looks again after `wait` whether the ranks measure, since they may never finish, and tells the administrator when
   // the job's patience has passed without any report.

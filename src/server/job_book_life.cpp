@@ -1,5 +1,5 @@
-// What ranks say about themselves while they train: that they compute slower than before, that they have ended, or, by
-// their silence, that they are lost.
+// What ranks say about themselves while they train: that they compute or transfer slower than before, that they have
+// ended, or, by their silence, that they are lost.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,6 +47,7 @@ void JobBook::take_pace(const std::string& id, const PaceReport& report) {
   if (job.drifted().take(report, stage)) arm_drift(entry);
   const bool was_known = job.found().all().count(report.rank) != 0;
   if (!job.found().take(report, now_seconds())) return;
+  if (report.of != PaceOf::kComputing) return tell_of_link(*entry, report);
   FoundStraggler found{report.rank, 1.0, 1.0, false, report.since, now_seconds(), report.cause, report.detail};
   for (const FoundStraggler& one : job.found_stragglers()) {
     if (one.rank == report.rank) found = one;
@@ -61,6 +62,16 @@ void JobBook::take_pace(const std::string& id, const PaceReport& report) {
   emit(*entry, "found_straggler", to_json(found));
   emit_state(*entry);
   deploy(entry, false);
+}
+
+// A slow link changes no plan: all pipelines wait for it as it is.
+void JobBook::tell_of_link(Entry& entry, const PaceReport& report) {
+  entry.job.explain_promise();
+  const SlowLink link =
+      entry.job.slow_link({report.rank, report.of}, {report.slowdown, report.since, now_seconds(), report.cause, {}});
+  if (link.slowdown > 1.0) tell(fmt::format("job {}: {}", entry.job.id(), text_of(link)));
+  emit(entry, "slow_link", to_json(link));
+  emit_state(entry);
 }
 
 void JobBook::end_rank(const std::string& id, int rank) {

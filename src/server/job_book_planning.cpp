@@ -324,6 +324,7 @@ void JobBook::take_promise(const std::string& id, const PromiseReport& report) {
   if (!current || current->version != report.version || entry->versions_in_flight > 0 || entry->task) return;
   const bool was_fine = job.promise().trouble().empty();
   const bool changes = job.take_promise(report);
+  if (report.slower) job.explain_promise();
   const std::string trouble = job.promise().trouble();
   if (was_fine && !trouble.empty()) announce_trouble(*entry, trouble);
   if (changes) deploy(entry, false);

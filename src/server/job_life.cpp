@@ -1,5 +1,5 @@
 // What a job's ranks say about themselves while they train: who computes slower than it was profiled, what that makes
-// of its pipeline, and who has ended.
+// of its pipeline, whose links are slow, and who has ended.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -85,6 +85,32 @@ std::vector<FoundStraggler> Job::found_stragglers() const {
                    found.cause, found.detail});
   }
   return all;
+}
+
+SlowLink Job::slow_link(const FoundStragglers::Transfer& transfer, const FoundStragglers::Found& found) const {
+  const auto& [number, kind] = transfer;
+  const RankRequest& rank = ranks_.at(number).request;
+  const int stages = request().stages;
+  const int by = kind == PaceOf::kTransfer ? 1 : kind == PaceOf::kTransferBack ? stages - 1 : 0;
+  return {number,         kind,        rank.dp_rank,    rank.pp_rank, (rank.pp_rank + by) % stages,
+          found.slowdown, found.since, found.found_unix};
+}
+
+std::vector<SlowLink> Job::slow_links() const {
+  std::vector<SlowLink> all;
+  for (const auto& [transfer, found] : found_.transfers()) {
+    if (ranks_.count(transfer.first) != 0) all.push_back(slow_link(transfer, found));
+  }
+  return all;
+}
+
+void Job::explain_promise() {
+  const std::vector<SlowLink> links = slow_links();
+  const auto slowest = std::max_element(links.begin(), links.end(),
+                                        [](const SlowLink& a, const SlowLink& b) { return a.slowdown < b.slowdown; });
+  if (slowest != links.end()) {
+    promise_.explain("communication: " + text_of(*slowest));
+  }
 }
 
 void Job::set_ended(int rank, bool ended) {

@@ -80,6 +80,11 @@ void PromiseWatch::take_limited(const PromiseReport& report, Seconds promised) {
   if (!report.cause.empty()) known_.cause = fmt::format("rank {}: {}", report.rank, report.cause);
 }
 
+void PromiseWatch::explain(const std::string& cause) {
+  const bool given_up = mode_ == Mode::kGivenUp || limited_;
+  if (mode_ == Mode::kMeasuring || (given_up && known_.verdict == PromiseVerdict::kSlower)) known_.cause = cause;
+}
+
 void PromiseWatch::take_planned(const PromiseReport& report, const std::optional<EnergyComparison>& energy) {
   count_planned(report);
   if (report.at_maximum > Seconds(0)) {

@@ -41,6 +41,8 @@ class PromiseWatch {
   }
 
   // Returns what is known, for people and programs.
+  // Gives a cause that another message tells; of no effect while iterations take what is promised.
+  void explain(const std::string& cause);
   [[nodiscard]] const JobPromise& known() const { return known_; }
   // Returns a sentence for the time in which the plan is given up, or takes more energy than promised; empty otherwise.
   [[nodiscard]] std::string trouble() const;

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/contain.h"
+#include "database/database.h"
 #include "net/http.h"
-#include "server/database.h"
 #include "server/store_tables.h"
 
 namespace flyball {

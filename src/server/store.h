@@ -149,7 +149,7 @@ class Store {
   using Done = std::function<void(std::exception_ptr)>;  // null: it is on the disk
 
   // Opens or makes the file; an empty path keeps everything in memory. `post` brings a call to the owner's thread.
-  // Throws DatabaseError (database.h), and InputError where the file is damaged or another program's.
+  // Throws DatabaseError (database/database.h), and InputError where the file is damaged or another program's.
   Store(const std::string& path, std::function<void(std::function<void()>)> post);
   ~Store();  // everything handed in is written, or reported as failed
   Store(const Store&) = delete;

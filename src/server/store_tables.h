@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "server/database.h"
+#include "database/database.h"
 #include "server/store.h"
 
 namespace flyball {

@@ -1,12 +1,13 @@
-// Blocks are read into one buffer, in which simdjson reads an entry once its end is known. The end is first guessed: a
-// brace before a comma and another brace. If what lies before it is not one whole object, brackets and quotes are
-// counted instead, and guessing pauses for twice as many entries as the last time.
+// Blocks are read into one buffer. All entries up to the last brace in it that a comma and another brace follow are
+// given to simdjson as one list. What it cannot read as such, and the block's last entry, is read entry by entry, once
+// brackets and quotes that were counted have told its end.
 #include "trace/json_events.h"
 
 #include <fmt/format.h>
 #include <simdjson.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -17,8 +18,7 @@ namespace flyball {
 namespace {
 
 constexpr std::size_t kLeastRoom = 1u << 18;
-constexpr std::uint64_t kLongestGuessPause = 4096;  // entries
-constexpr std::size_t kMaxEntryBytes = 64u << 20;   // of one entry, and of what comes before the list
+constexpr std::size_t kMaxEntryBytes = 64u << 20;  // of one entry, and of what comes before the list
 constexpr std::size_t kNone = std::string_view::npos;
 constexpr std::string_view kMendJson = "check that the file is a Chrome trace and was copied whole";
 
@@ -62,16 +62,18 @@ std::size_t skip_value(std::string_view text, std::size_t at) {
   return kNone;
 }
 
-// Returns the position after the first brace from `at` on that is followed by a comma and another brace, as an entry's
-// last brace is; kNone if none is near. Takes a fraction of the time of skip_value().
-std::size_t guess_end(std::string_view text, std::size_t at) {
-  constexpr std::size_t kNear = 4096;
-  text = text.substr(0, std::min(text.size(), at + kNear));
-  for (std::size_t brace = text.find('}', at); brace != kNone; brace = text.find('}', brace + 1)) {
-    std::size_t next = skip_blanks(text, brace + 1);
-    if (next == text.size() || text[next] != ',') continue;
-    next = skip_blanks(text, next + 1);
-    if (next < text.size() && text[next] == '{') return brace + 1;
+// Returns the position after the last brace behind the one at `at` that is followed by a comma and another brace, as an
+// entry's last brace is; kNone if there is none.
+std::size_t last_end(std::string_view text, std::size_t at) {
+  for (std::size_t brace = text.rfind('{'); brace != kNone && brace > at; brace = text.rfind('{', brace - 1)) {
+    const auto before = [text](std::size_t end) {
+      while (is_blank(text[end - 1])) --end;
+      return end;
+    };
+    const std::size_t comma = before(brace);
+    if (text[comma - 1] != ',') continue;
+    const std::size_t end = before(comma - 1);
+    if (text[end - 1] == '}') return end;
   }
   return kNone;
 }
@@ -117,16 +119,41 @@ bool is_key(const char* raw, const char (&key)[Size]) {  // `raw` must be in a p
 
 }  // namespace
 
-// Reads one entry with simdjson.
+// Reads entries with simdjson, whose padding must follow the texts.
 class JsonEventReader::EntryReader {
  public:
-  // Returns an error unless `text` is exactly one object. simdjson's padding must follow the text.
+  // Returns an error unless `text` is exactly one object.
   simdjson::error_code read(std::string_view text) {
-    event_.clear();
     simdjson::ondemand::document document;
     SIMDJSON_TRY(parser_.iterate(text.data(), text.size(), text.size() + simdjson::SIMDJSON_PADDING).get(document));
+    SIMDJSON_TRY(read(document.get_object()));
+    const char* behind = nullptr;  // where more text follows the object, if it does
+    return document.current_location().get(behind) == simdjson::OUT_OF_BOUNDS ? simdjson::SUCCESS
+                                                                              : simdjson::TAPE_ERROR;
+  }
+
+  // Calls `take` with each entry of a list and the position after it in `text`, up to the first that cannot be read.
+  void read_list(std::string_view text, const std::function<void(std::size_t)>& take) {
+    simdjson::ondemand::document document;
+    simdjson::ondemand::array list;
+    if (parser_.iterate(text.data(), text.size(), text.size() + simdjson::SIMDJSON_PADDING).get(document) ||
+        document.get_array().get(list)) {
+      return;
+    }
+    for (auto entry : list) {
+      const char* behind = nullptr;
+      if (read(entry.get_object()) || document.current_location().get(behind)) return;
+      take(static_cast<std::size_t>(behind - text.data()));
+    }
+  }
+
+  [[nodiscard]] const JsonEvent& event() const { return event_; }
+
+ private:
+  simdjson::error_code read(simdjson::simdjson_result<simdjson::ondemand::object> given) {
+    event_.clear();
     simdjson::ondemand::object object;
-    SIMDJSON_TRY(document.get_object().get(object));
+    SIMDJSON_TRY(std::move(given).get(object));
     for (auto result : object) {
       simdjson::ondemand::field field;
       SIMDJSON_TRY(std::move(result).get(field));
@@ -156,14 +183,9 @@ class JsonEventReader::EntryReader {
         default: break;
       }
     }
-    const char* behind = nullptr;  // where more text follows the object, if it does
-    return document.current_location().get(behind) == simdjson::OUT_OF_BOUNDS ? simdjson::SUCCESS
-                                                                              : simdjson::TAPE_ERROR;
+    return simdjson::SUCCESS;
   }
 
-  [[nodiscard]] const JsonEvent& event() const { return event_; }
-
- private:
   simdjson::error_code read_arguments(simdjson::ondemand::value value) {
     simdjson::ondemand::object object;
     SIMDJSON_TRY(value.get_object().get(object));
@@ -234,10 +256,12 @@ void JsonEventReader::refuse(const std::string& problem, const std::string& mend
 
 bool JsonEventReader::fill() {
   if (at_end_) return false;
-  std::copy(buffer_.data() + at_, buffer_.data() + end_, buffer_.data());
-  end_ -= at_;
-  offset_ += at_;
-  at_ = 0;
+  const std::size_t begin = at_ > 0 ? at_ - 1 : 0;  // read_list() needs the byte before an entry
+  std::copy(buffer_.data() + begin, buffer_.data() + end_, buffer_.data());
+  end_ -= begin;
+  offset_ += begin;
+  at_ -= begin;
+  filled_ = true;
   if (buffer_.size() - end_ < kLeastRoom) {
     if (buffer_.size() >= kMaxEntryBytes) {
       refuse(fmt::format("no entry ends within {} MiB", kMaxEntryBytes >> 20), std::string(kMendJson));
@@ -308,42 +332,52 @@ void JsonEventReader::read(const std::function<void(const JsonEvent&)>& take,
   bool may_follow = true;  // at the list's beginning or after a comma, where an entry may begin
   while (true) {
     at_ = skip_blanks(text(), at_);
-    // If the text up to the guessed end is one whole object, it is the entry, so that a wrong guess does no harm.
-    const bool guess = may_follow && at_ < end_ && buffer_[at_] == '{' && entries_ >= guess_from_;
-    std::size_t entry_end = guess ? guess_end(text(), at_) : kNone;
-    if (entry_end != kNone && entry_->read(text().substr(at_, entry_end - at_)) == simdjson::SUCCESS) {
-      guess_pause_ = 1;
-      take(entry_->event());
+    if (may_follow && filled_ && read_list(take)) {
+      may_follow = false;
+      continue;
+    }
+    const std::size_t entry_end = at_ < end_ ? skip_value(text(), at_) : kNone;
+    if (entry_end == kNone) {
+      if (progress) progress(bytes_.share());
+      if (!fill()) return truncate();
+      continue;
+    }
+    const char first = buffer_[at_];
+    if (first == ']') return end_list();
+    if (first == ',' && !may_follow) {
+      ++at_;
+      may_follow = true;
+      continue;
+    }
+    if (!may_follow) refuse("the list goes on without a comma", std::string(kMendJson));
+    if (entry_end == at_) refuse("no entry begins here", std::string(kMendJson));
+    if (first == '{') {
+      read_entry(entry_end, take);
     } else {
-      if (guess) {
-        guess_from_ = entries_ + guess_pause_;
-        guess_pause_ = std::min(guess_pause_ * 2, kLongestGuessPause);
-      }
-      entry_end = at_ < end_ ? skip_value(text(), at_) : kNone;
-      if (entry_end == kNone) {
-        if (progress) progress(bytes_.share());
-        if (!fill()) return truncate();
-        continue;
-      }
-      const char first = buffer_[at_];
-      if (first == ']') return end_list();
-      if (first == ',' && !may_follow) {
-        ++at_;
-        may_follow = true;
-        continue;
-      }
-      if (!may_follow) refuse("the list goes on without a comma", std::string(kMendJson));
-      if (entry_end == at_) refuse("no entry begins here", std::string(kMendJson));
-      if (first == '{') {
-        read_entry(entry_end, take);
-      } else {
-        ++not_objects_;
-      }
+      ++not_objects_;
     }
     ++entries_;
     at_ = entry_end;
     may_follow = false;
   }
+}
+
+// Reads as many entries from at_ on as are found at once. Returns whether there were any.
+bool JsonEventReader::read_list(const std::function<void(const JsonEvent&)>& take) {
+  filled_ = false;
+  const std::size_t list_end = at_ < end_ && buffer_[at_] == '{' ? last_end(text(), at_) : kNone;
+  if (list_end == kNone) return false;
+  // A bracket takes the place of the byte before the first entry and of the one after the last.
+  const std::size_t begin = at_ - 1;
+  const std::array<char, 2> kept{std::exchange(buffer_[begin], '['), std::exchange(buffer_[list_end], ']')};
+  entry_->read_list(text().substr(begin, list_end + 1 - begin), [&](std::size_t end) {
+    take(entry_->event());
+    ++entries_;
+    at_ = begin + end;
+  });
+  buffer_[begin] = kept[0];
+  buffer_[list_end] = kept[1];
+  return at_ > begin + 1;
 }
 
 // Reads an entry whose end is known for certain.

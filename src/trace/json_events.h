@@ -1,7 +1,6 @@
 // Reads the entries of a Chrome trace's list, one after the other, from a stream of bytes.
 //
-// The end of an entry is found by its brackets and quotes, its contents by simdjson. Memory: half a megabyte, or six
-// times the longest entry if that is more, whatever the length of the file.
+// Memory: some three megabytes, or six times the longest entry if that is more, whatever the length of the file.
 #pragma once
 
 #include <cstddef>
@@ -86,6 +85,7 @@ class JsonEventReader {
   bool fill();       // reads more bytes behind those in the buffer; false at the end of the file
   void find_list();  // sets at_ behind the opening bracket
   std::size_t read_members(std::size_t at, bool until_list);
+  bool read_list(const std::function<void(const JsonEvent&)>& take);
   void read_entry(std::size_t entry_end, const std::function<void(const JsonEvent&)>& take);
   void end_list();
   void truncate();
@@ -98,14 +98,11 @@ class JsonEventReader {
   std::size_t at_ = 0;        // the bytes before this index have been read
   std::uint64_t offset_ = 0;  // position of buffer_[0] in the file
   bool at_end_ = false;       // of the file
+  bool filled_ = false;       // since a list of entries was read
   bool plain_list_ = false;   // whether the document is the list itself
   std::unique_ptr<EntryReader> entry_;
 
   bool pytorch_header_ = false;
-  // After a wrong guess of an entry's end, guessing pauses, twice as long each time, so that a text full of braces
-  // takes time in proportion to its length.
-  std::uint64_t guess_from_ = 0;  // the number of entries from which on ends are guessed
-  std::uint64_t guess_pause_ = 1;
   Nanoseconds base_time_ = 0;
   long world_size_ = 0;
   bool truncated_ = false;

@@ -28,8 +28,7 @@ constexpr const char* kEvent = "the server's event";
 constexpr const char* kJobState =
     "How far the job has come. registering: ranks are missing; profiling: ranks have not finished measuring; planning: "
     "the server makes the plan; ready: there is a plan; failed: no plan could be made from the measurements; ended: "
-    "all "
-    "ranks have said that they have ended; lost: no rank has been heard for a while (--lost-after). A job that has "
+    "all ranks have said that they have ended; lost: no rank has been heard for a while (--lost-after). A job that has "
     "ended or is lost keeps its plan, and comes back with the next word of a rank.";
 
 constexpr const char* kPlanStatus =
@@ -425,6 +424,7 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
              "The power of the job's plan, and the limits on it. Null: there is no plan, or executed steps adjust it.")
       .field("stragglers", &R::stragglers, "The stragglers of which there are notices, in force or announced.")
       .field("found_stragglers", &R::found_stragglers, "The ranks that compute slower than they were profiled.")
+      .field("slow_links", &R::slow_links, "The transfers that take longer than when they were profiled.")
       .field("promise", &R::promise, &JobPromise::verdict,
              "Whether iterations take what the plan promises. unknown: nobody has compared them yet; slower: they took "
              "longer, and the ranks run at maximum clocks; dearer: they take more energy, and if it is more than at "

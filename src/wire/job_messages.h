@@ -209,15 +209,28 @@ struct PromiseReport {
   std::int64_t session = 0;     // a number of the session that counts `savings`, above 0; 0: not told
 };
 
-// Why a rank computes slower than when it was profiled.
+// What of a rank takes longer than when it was profiled. Transfers are named as their instructions are.
+enum class PaceOf {
+  kComputing,
+  kTransfer,      // activations to the next stage
+  kTransferBack,  // gradients to the stage before
+  kReduction,     // of the gradients, among the pipelines
+};
+template <>
+inline constexpr auto kNamesOf<PaceOf> = name_list("computing", "p2p", "p2p_back", "gradient_sync");
+inline constexpr std::size_t kPacesOfRank = 4;
+
+// Why it does.
 enum class PaceCause {
   kUnknown,
   kComputation,    // its computations take longer, at the clock that is asked for
   kThrottled,      // the device says that it is held back
   kClockNotTaken,  // its clocks cannot be set: the driver, or another holder of the lease, refuses
+  kCommunication,  // a transfer takes longer
 };
 template <>
-inline constexpr auto kNamesOf<PaceCause> = name_list("unknown", "computation", "throttled", "clock_not_taken");
+inline constexpr auto kNamesOf<PaceCause> = name_list("unknown", "computation", "throttled", "clock_not_taken",
+                                                      "communication");
 template <>
 inline constexpr auto kUnknownName<PaceCause> = PaceCause::kUnknown;
 
@@ -227,14 +240,16 @@ struct DriftedOperation {
   double ratio = 1.0;  // its time over that of the profile
 };
 
-// POST /v1/jobs/{job}/paces: a rank computes slower than its profile says, or as fast again. Sent when that changes,
-// and to a server that may have forgotten it.
+// POST /v1/jobs/{job}/paces: a rank computes or transfers slower than its profile says, or as fast again. Sent when
+// that changes, and to a server that may have forgotten it.
 struct PaceReport {
   int rank = 0;
-  double slowdown = 1.0;   // computing time over the usual; 1: as usual
+  double slowdown = 1.0;   // its time over the usual; 1: as usual
   std::int64_t since = 0;  // the rank's step with which it began
   PaceCause cause = PaceCause::kUnknown;
-  std::string detail;                          // of the cause, for people
+  std::string detail = {};  // of the cause, for people
+  PaceOf of = PaceOf::kComputing;
+  // Of computations:
   std::int64_t step = 0;                       // the rank's, with which drifted operations were found
   std::vector<DriftedOperation> operations{};  // that have drifted, whether or not the rank is slow by them
 };
@@ -323,6 +338,21 @@ struct FoundStraggler {
   std::string detail;
 };
 
+// A transfer that takes longer than in the profile of the rank that has reported it.
+struct SlowLink {
+  int rank = 0;
+  PaceOf transfer = PaceOf::kTransfer;
+  int pipeline = 0;
+  int from_stage = 0;
+  int to_stage = 0;         // the same: among the pipelines
+  double slowdown = 1.0;    // its time over the usual
+  std::int64_t since = 0;   // the rank's step with which it began
+  double found_unix = 0.0;  // when the server heard of it, in seconds since 1970
+};
+
+// "p2p from stage 1 to stage 2 of pipeline 0 takes 9.8 times as long as in its profile, since step 120 of rank 1"
+[[nodiscard]] std::string text_of(const SlowLink& link);
+
 // Whether the planner came to its end. Older servers had only complete plans, and did not say so.
 enum class PlanStatus {
   kComplete,
@@ -375,13 +405,14 @@ struct JobStatus {
   std::optional<JobPowerStatus> power;  // none where there is no plan, or one that executed steps adjust
   std::vector<StragglerState> stragglers;
   std::vector<FoundStraggler> found_stragglers;
+  std::vector<SlowLink> slow_links;
   JobPromise promise;
   JobSavings savings;
   Joules promised_energy;  // what `savings.iterations` iterations take as promised
 };
 
-// What GET /v1/jobs/{job}/events tells, besides a JobStatus (event "state"), a StragglerNotice ("straggler") and a
-// FoundStraggler ("found_straggler").
+// What GET /v1/jobs/{job}/events tells, besides a JobStatus (event "state"), a StragglerNotice ("straggler"), a
+// FoundStraggler ("found_straggler") and a SlowLink ("slow_link").
 struct PlanningProgress {  // "progress"
   std::string job;
   double share = 0.0;
@@ -505,6 +536,7 @@ struct RankSchedule {
 [[nodiscard]] Record<PaceReport> description_of(const PaceReport*);
 [[nodiscard]] Record<RemeasureOrder> description_of(const RemeasureOrder*);
 [[nodiscard]] Record<FoundStraggler> description_of(const FoundStraggler*);
+[[nodiscard]] Record<SlowLink> description_of(const SlowLink*);
 [[nodiscard]] Record<StragglerNotice> description_of(const StragglerNotice*);
 [[nodiscard]] Record<StragglerTaken> description_of(const StragglerTaken*);
 [[nodiscard]] Record<StragglerState::Announced> description_of(const StragglerState::Announced*);

@@ -55,7 +55,7 @@ void write_yaml(const Json& json, std::size_t indent, std::string& out) {
 const std::vector<const RecordDescription*>& messages_of(Interface interface) {
   static const auto kServer =
       descriptions<JobRequest, JobLimits, JobLimits::Period, JobRegistered, JobList, JobListing, JobStatus,
-                   JobPowerStatus, FoundStraggler, StragglerState, StragglerState::Announced, RankRequest,
+                   JobPowerStatus, FoundStraggler, SlowLink, StragglerState, StragglerState::Announced, RankRequest,
                    RankRegistered, MeasurementReport, InstructionMeasurement, MeasurementsTaken, RankSchedule,
                    FrontierReport, FrontierPointReport, StepReport, OrderReport, PromiseReport, PaceReport,
                    DriftedOperation, RemeasureOrder, StragglerNotice, StragglerTaken, PlanningProgress,

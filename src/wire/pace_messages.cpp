@@ -1,4 +1,6 @@
 // The descriptions of what ranks say about how fast they compute.
+#include <fmt/format.h>
+
 #include "base/record.h"
 #include "wire/job_messages.h"
 
@@ -8,17 +10,31 @@ namespace {
 constexpr double kMostSlowdown = 1000.0;  // as of a straggler's notice
 constexpr const char* kCause =
     "Why, if it can be seen. computation: computations take longer at the clock that is asked for; throttled: the "
-    "device says that it is held back; clock_not_taken: its clocks cannot be set.";
+    "device says that it is held back; clock_not_taken: its clocks cannot be set; communication: a transfer takes "
+    "longer.";
 
 }  // namespace
+
+std::string text_of(const SlowLink& link) {
+  const std::string where =
+      link.transfer == PaceOf::kReduction
+          ? fmt::format("among the pipelines, at stage {}", link.from_stage)
+          : fmt::format("from stage {} to stage {} of pipeline {}", link.from_stage, link.to_stage, link.pipeline);
+  return fmt::format("{} {} takes {:.3g} times as long as in its profile, since step {} of rank {}",
+                     name_of(link.transfer), where, link.slowdown, link.since, link.rank);
+}
 
 Record<PaceReport> description_of(const PaceReport* /*type*/) {
   using R = PaceReport;
   return Record<R>::request("PaceReport")
       .field("rank", &R::rank, "Number of the rank.",
              {.needed = true, .minimum = 0, .maximum = static_cast<double>(kMostRanks - 1)})
+      .field("of", &R::of,
+             "What takes longer: its computations, or a transfer, named as its instruction. p2p: to the next stage; "
+             "p2p_back: to the stage before; gradient_sync: the reduction of gradients among the pipelines.")
       .field("slowdown", &R::slowdown,
-             "Computing time of its iterations divided by the usual, waiting left out; 1: as usual again.",
+             "Computing time of its iterations, or time of the transfer, divided by the usual, waiting left out; 1: as "
+             "usual again.",
              {.needed = true, .minimum = 1, .maximum = kMostSlowdown})
       .field("since_step", &R::since, "The rank's iteration with which this began, counted from its first.",
              {.minimum = 0})
@@ -73,6 +89,25 @@ Record<FoundStraggler> description_of(const FoundStraggler* /*type*/) {
       .field("found_unix_s", &R::found_unix, "When the server heard of it, in seconds since 1970 (UTC).")
       .field("cause", &R::cause, kCause)
       .field("detail", &R::detail, "What is known of the cause, in words.");
+}
+
+Record<SlowLink> description_of(const SlowLink* /*type*/) {
+  using R = SlowLink;
+  return Record<R>::answer(
+             "SlowLink", "the server's answer",
+             "A transfer that takes longer than when it was profiled. Event `slow_link` when that changes.")
+      .field("rank", &R::rank, "Number of the rank that has measured it.", {.needed = true, .minimum = 0})
+      .field("transfer", &R::transfer,
+             "The transfer. p2p: of activations to the next stage; p2p_back: of gradients to the stage before; "
+             "gradient_sync: the reduction of gradients among the pipelines.",
+             {.needed = true})
+      .field("pipeline", &R::pipeline, "Number of the rank's pipeline.", {.minimum = 0})
+      .field("from_stage", &R::from_stage, "Number of the stage that sends.", {.minimum = 0})
+      .field("to_stage", &R::to_stage, "Number of the stage that receives; the same for gradient_sync.", {.minimum = 0})
+      .field("slowdown", &R::slowdown, "Time of the transfer divided by the usual; 1: as usual again.",
+             {.needed = true})
+      .field("since_step", &R::since, "The rank's iteration with which this began, counted from its first.")
+      .field("found_unix_s", &R::found_unix, "When the server heard of it, in seconds since 1970 (UTC).");
 }
 
 }  // namespace flyball

@@ -140,7 +140,7 @@ TEST(Help, EveryCommandThatReportsHasAFormat) {
   add_leaves({}, without_format);
   EXPECT_THAT(without_format,
               ::testing::UnorderedElementsAre("record", "forecast init", "cluster trace synth", "cluster trace convert",
-                                              "agent", "serve", "sim fault", "account drop"));
+                                              "cluster run", "agent", "serve", "sim fault", "account drop"));
 }
 
 TEST(Help, VersionIsOneLine) {

@@ -103,12 +103,12 @@ TEST(ComputingTimes, RightAfterAChangeHaveAPartAtTheOldClock) {
   times.add(1, Megahertz(500), Seconds(2.0));
   times.set_settling(Seconds(0.03), Seconds(0.02));
   // 20 ms more or less, at clocks that differ twofold: 1 % of a second, and as much as 10 ms.
-  EXPECT_EQ(times.after_change(0, Megahertz(500), Megahertz(1000), Seconds(0)), Seconds(0));
-  EXPECT_NEAR(times.after_change(1, Megahertz(500), Megahertz(1000), Seconds(0)).value(), 0.02 + 0.99 * 1.0, 1e-12);
-  EXPECT_NEAR(times.after_change(1, Megahertz(500), Megahertz(1000), Seconds(0.015)).value(), 0.005 + 0.9975 * 1.0,
+  EXPECT_EQ(times.after_change(0, Megahertz(1000), Megahertz(500), Seconds(0)), Seconds(0));
+  EXPECT_NEAR(times.after_change(1, Megahertz(1000), Megahertz(500), Seconds(0)).value(), 0.02 + 0.99 * 1.0, 1e-12);
+  EXPECT_NEAR(times.after_change(1, Megahertz(1000), Megahertz(500), Seconds(0.015)).value(), 0.005 + 0.9975 * 1.0,
               1e-12);
-  EXPECT_EQ(times.after_change(0, Megahertz(500), Megahertz(1000), Seconds(0.03)), Seconds(0.010));
-  EXPECT_EQ(times.after_change(1, Megahertz(400), Megahertz(1000), Seconds(0)), Seconds(0));
+  EXPECT_EQ(times.after_change(0, Megahertz(1000), Megahertz(500), Seconds(0.03)), Seconds(0.010));
+  EXPECT_EQ(times.after_change(1, Megahertz(1000), Megahertz(400), Seconds(0)), Seconds(0));
 }
 
 InstructionMeasurement measured(const char* instruction, double clock, double time, double energy) {

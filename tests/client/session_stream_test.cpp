@@ -5,6 +5,8 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -216,6 +218,72 @@ TEST_F(SessionStreamTest, ASessionMayEndBeforeItsStreamDoes) {
   gate.open();
   stream_.wait();
   EXPECT_THAT(gpu_.take_history(), IsEmpty());
+}
+
+// Computations of 4 and 8 ms take four times as long, then a transfer of 2 ms does, and then neither. The engine waits
+// for its GPU in no step that is not measured, but for the one before: what a step took is known a step later.
+TEST_F(SessionStreamTest, ASlowGpuAndASlowLinkAreFoundOnTheDevicesTimeline) {
+  server_.start();
+  open(options(true));
+  std::atomic<int> done{0};
+  double slow_link = 1.0;
+  int queued = 0;
+  const auto step = [&] {
+    ASSERT_TRUE(rounds_until([&] { return done >= queued - 1; }));
+    session_->step_begin();
+    const bool waits = session_->measures_step();
+    for (int microbatch = 0; microbatch < 2; ++microbatch) {
+      for (const auto& [type, milliseconds] : {std::pair("forward", 4.0), std::pair("backward", 8.0)}) {
+        session_->set_speed_in(type, nullptr);
+        session_->begin_in(type, nullptr);
+        stream_.run([this, work = slowness_ * milliseconds] { gpu_.work(work); });
+        session_->end_in(type, nullptr);
+      }
+      session_->begin_in("p2p", nullptr);
+      stream_.run(
+          [time = std::chrono::duration<double, std::milli>(2.0 * slow_link)] { std::this_thread::sleep_for(time); });
+      session_->end_in("p2p", nullptr);
+    }
+    stream_.run([&done] { ++done; });
+    ++queued;
+    if (waits) stream_.wait();
+    session_->step_end();
+  };
+  const auto step_until = [&](auto condition) {
+    return rounds_until([&] {
+      step();
+      return condition();
+    });
+  };
+  ASSERT_TRUE(step_until([&] { return session_->state().phase != SessionPhase::kProfiling; }));
+  server_.publish({900, 900, 900, 900});
+  ASSERT_TRUE(step_until([&] { return session_->state().schedule_version == 1; }));
+  for (int i = 0; i < 40; ++i) step();
+  const auto told = [&](PaceOf of, bool slow) {
+    return step_until([&] {
+      return server_.look([&](const JobServer& heard) {
+        const auto last = std::find_if(heard.paces.rbegin(), heard.paces.rend(),
+                                       [of](const PaceReport& one) { return one.of == of; });
+        return last != heard.paces.rend() && (slow ? last->slowdown > 2.0 : last->slowdown == 1.0);
+      });
+    });
+  };
+  slowness_ = 4.0;
+  EXPECT_TRUE(told(PaceOf::kComputing, true));
+  slowness_ = 1.0;
+  EXPECT_TRUE(told(PaceOf::kComputing, false));
+  slow_link = 4.0;
+  EXPECT_TRUE(told(PaceOf::kTransfer, true));
+  EXPECT_TRUE(server_.look([](const JobServer& heard) {
+    return std::all_of(heard.paces.begin(), heard.paces.end(), [](const PaceReport& one) {
+      return one.slowdown == 1.0 || (one.cause == PaceCause::kCommunication) == (one.of != PaceOf::kComputing);
+    });
+  }));
+  slow_link = 1.0;
+  EXPECT_TRUE(told(PaceOf::kTransfer, false));
+  EXPECT_THAT(notices(), Contains(HasSubstr("communication: p2p to stage 0 takes")));
+  stream_.wait();
+  session_.reset();
 }
 
 // The GPU is at the step for longer than it may be when it comes to the second clock.

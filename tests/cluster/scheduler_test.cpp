@@ -129,6 +129,45 @@ TEST(Scheduler, TellsItsHostWhatToDo) {
   EXPECT_THAT(host.said, ElementsAre("stop 1", "start 1 on 4"));
 }
 
+// Two nodes of two GPUs. What runs already is taken over where it lies, and the rest is dealt out around it.
+TEST(Scheduler, AdoptsJobsThatRun) {
+  PromptHost host("joule-price", false, 2);
+  const auto adopt = [&](int kind, const std::vector<int>& nodes, int gpus) {
+    ClusterJob job;
+    job.kind = kind;
+    job.iterations = 1e6;
+    return host.scheduler.adopted(host.scheduler.add_job(job), nodes, gpus, 0);
+  };
+  EXPECT_FALSE(adopt(0, {0, 1}, 1));  // a job on two nodes has all their GPUs
+  EXPECT_FALSE(adopt(0, {}, 1));
+  EXPECT_TRUE(adopt(0, {1}, 2));
+  EXPECT_FALSE(adopt(0, {0, 1}, 2));  // node 1 is taken, and node 0 is free again
+  EXPECT_TRUE(adopt(1, {0}, 1));
+  EXPECT_FALSE(adopt(1, {0}, 2));
+  EXPECT_EQ(host.scheduler.state().free_gpus, 1);
+  EXPECT_THAT(host.scheduler.placement().blocks(2), ElementsAre(GpuBlock{1, 0, 2}));
+  host.scheduler.finished(2);
+  host.decide(1.0);
+  int held = 0;
+  for (const ClusterJob& job : host.scheduler.state().jobs) held += job.gpus;
+  EXPECT_EQ(held, 4);
+}
+
+// A job that is cancelled in the decision in which it comes to wait is not given GPUs.
+TEST(Scheduler, ForgetsJobsThatAreCancelledAsSoonAsTheyWait) {
+  for (const char* const policy : {"joule-price", "powerflow"}) {
+    PromptHost host(policy, false, 1);
+    const int first = host.submit(0);
+    host.decide(1.0);
+    host.scheduler.preempted(first);
+    host.scheduler.cancelled(first);
+    host.submit(0);
+    host.decide(2.0);
+    EXPECT_EQ(host.scheduler.state().jobs[at(first)].gpus, 0) << policy;
+    EXPECT_EQ(host.scheduler.state().jobs[1].gpus, 4) << policy;
+  }
+}
+
 // Jobs of a node that goes away start again elsewhere. The GPUs that are left, and those that come back, are dealt out.
 TEST(Scheduler, DealsWithNodesThatGoAndCome) {
   for (const std::string& policy : policy_names()) {

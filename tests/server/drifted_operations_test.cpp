@@ -21,7 +21,7 @@ using namespace testing;
 
 PaceReport drifted(int rank, double ratio, std::int64_t step = 5000, PaceCause cause = PaceCause::kComputation,
                    const char* instruction = "backward") {
-  return {rank, 1.0, 0, cause, "", step, {{instruction, ratio}}};
+  return {rank, 1.0, 0, cause, "", PaceOf::kComputing, step, {{instruction, ratio}}};
 }
 
 // Ranks 1 and 3 are those of stage 1.
@@ -35,6 +35,10 @@ TEST(DriftedOperations, CountWhereAllRanksOfAStageSaySo) {
   ASSERT_EQ(operations.to_measure(2).size(), 1u);
   EXPECT_EQ(operations.to_measure(2)[0].stage, 1);
   EXPECT_THAT(operations.to_measure(2)[0].instructions, ElementsAre("backward"));
+  // A link that is slow, or as fast as usual again, says nothing of computations.
+  EXPECT_FALSE(operations.take({3, 4.0, 0, PaceCause::kCommunication, "", PaceOf::kTransfer}, 1));
+  EXPECT_FALSE(operations.take({3, 1.0, 0, PaceCause::kUnknown, "", PaceOf::kTransferBack}, 1));
+  EXPECT_EQ(operations.to_measure(2).size(), 1u);
   // What holds a GPU back is no matter of its profile.
   EXPECT_FALSE(operations.take(drifted(3, 1.055, 5000, PaceCause::kThrottled), 1));
   EXPECT_TRUE(operations.to_measure(2).empty());

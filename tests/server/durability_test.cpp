@@ -10,7 +10,7 @@
 
 #include "base/index.h"
 #include "base/record.h"
-#include "server/database.h"
+#include "database/database.h"
 #include "server/test_server.h"
 
 namespace flyball::testing {

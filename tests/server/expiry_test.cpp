@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "base/record.h"
-#include "server/database.h"
+#include "database/database.h"
 #include "server/test_server.h"
 
 namespace flyball::testing {

@@ -122,6 +122,46 @@ TEST_F(FoundStragglersTest, AStageThatHadSlackUsesItUp) {
   EXPECT_LT(after.allowed_time, 1.06 * before.allowed_time);
 }
 
+// Rank 2 is the second pipeline's first stage. A slow link changes no plan, and goes by itself.
+TEST_F(FoundStragglersTest, ASlowLinkIsNoStraggler) {
+  EXPECT_EQ(say({2, 9.5, 120, PaceCause::kCommunication, {}, PaceOf::kTransfer}), 204u);
+  EXPECT_EQ(say({3, 9.4, 121, PaceCause::kCommunication, {}, PaceOf::kTransferBack}), 204u);
+  EXPECT_EQ(say({0, 1.5, 122, PaceCause::kCommunication, {}, PaceOf::kReduction}), 204u);
+  const JobStatus status = client_.status("job");
+  EXPECT_TRUE(status.found_stragglers.empty());
+  ASSERT_EQ(status.slow_links.size(), 3u);
+  const SlowLink& forwards = status.slow_links[1];
+  EXPECT_EQ(forwards.rank, 2);
+  EXPECT_EQ(forwards.transfer, PaceOf::kTransfer);
+  EXPECT_EQ(forwards.pipeline, 1);
+  EXPECT_EQ(forwards.from_stage, 0);
+  EXPECT_EQ(forwards.to_stage, 1);
+  EXPECT_EQ(forwards.slowdown, 9.5);
+  EXPECT_EQ(forwards.since, 120);
+  EXPECT_GT(forwards.found_unix, 1.7e9);
+  EXPECT_EQ(status.slow_links[2].from_stage, 1);
+  EXPECT_EQ(status.slow_links[2].to_stage, 0);
+  EXPECT_EQ(status.slow_links[0].from_stage, status.slow_links[0].to_stage);
+  EXPECT_TRUE(is_newest());
+  EXPECT_TRUE(status.promise.cause.empty());  // nobody has found iterations too long
+  for (const SlowLink& one : status.slow_links) {
+    EXPECT_EQ(say({one.rank, 1.0, 200, PaceCause::kCommunication, {}, one.transfer}), 204u);
+  }
+  EXPECT_TRUE(client_.status("job").slow_links.empty());
+}
+
+// Iterations are longer than promised, and a rank that is not at the link does not know why.
+TEST_F(FoundStragglersTest, ASlowLinkIsTheCauseOfIterationsThatAreTooLong) {
+  PromiseReport broken{0, newest_.version, 10, Seconds(2), Seconds(1), true};
+  broken.cause = "the ranks wait for communication or something else";
+  EXPECT_EQ(client_.ask("POST", "/v1/jobs/job/promises", to_json(broken).dump()).status, 204u);
+  EXPECT_THAT(client_.status("job").promise.cause, HasSubstr("something else"));
+  EXPECT_EQ(say({2, 9.5, 120, PaceCause::kCommunication, {}, PaceOf::kTransfer}), 204u);
+  EXPECT_EQ(client_.status("job").promise.cause,
+            "communication: p2p from stage 0 to stage 1 of pipeline 1 takes 9.5 times as long as in its profile, "
+            "since step 120 of rank 2");
+}
+
 // Where all pipelines are slow, nobody waits for anybody.
 TEST_F(FoundStragglersTest, NobodyWaitsWhereAllAreSlow) {
   for (int rank = 0; rank < 4; ++rank) {

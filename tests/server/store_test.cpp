@@ -9,8 +9,8 @@
 #include <map>
 #include <mutex>
 
+#include "database/database.h"
 #include "net/http.h"
-#include "server/database.h"
 #include "server/test_server.h"
 #include "support/expect_error.h"
 

@@ -4,11 +4,11 @@
 
 #include <fstream>
 
+#include "database/database.h"
 #include "pipeline/pipeline_spec.h"
 #include "plan/plan_file.h"
 #include "plan/planner.h"
 #include "profile/profile.h"
-#include "server/database.h"
 #include "server/given_plan.h"
 #include "server/test_server.h"
 #include "support/expect_error.h"

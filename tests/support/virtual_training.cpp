@@ -39,7 +39,10 @@ VirtualTraining::VirtualTraining(const TrainingWorld& world) : world_(world) {
     stages_.push_back(std::move(stage));
   }
   for (Stage& stage : stages_) go_to(stage, 2 * kSecond);
+  link_slowdowns_.assign(stages_.size() - 1, 1.0);
 }
+
+std::string VirtualTraining::type_name(std::uint16_t type) { return kTypeNames[type]; }
 
 double VirtualTraining::evenly_drawn(std::uint64_t n) const { return evenly(mix(world_.seed + 77) + n); }
 
@@ -130,11 +133,13 @@ bool VirtualTraining::go_on(std::size_t index, const std::vector<ScheduledComput
   const bool occupies = !world_.transfer_s.empty();
   if (!stage.posted) {
     if (after != nullptr && after->clock_mhz > 0) ask(stage, Megahertz(after->clock_mhz));
+    if (after != nullptr) stage.asked_times.push_back(stage.state.now);
     hand_over(stage);
     if (sent.link != nullptr) {
       const auto number = static_cast<std::size_t>(sent.link - links_.data());
-      const double length =
-          occupies ? world_.transfer_s[number] * (1.0 + 0.002 * normally(world_.seed, draws_++)) : 0.0;
+      const double length = occupies ? link_slowdowns_[number] * world_.transfer_s[number] *
+                                           (1.0 + 0.002 * normally(world_.seed, draws_++))
+                                     : 0.0;
       sent.link->sent[sent.way].push_back({stage.state.now, to_nanoseconds(Seconds(length))});
       ++stage.sent[sent.way];
     }
@@ -187,6 +192,7 @@ void VirtualTraining::iterate(const Orders& orders) {
   links_.assign(stages_.size() - 1, {});
   for (Stage& stage : stages_) {
     stage.spans.clear();
+    stage.asked_times.clear();
     stage.next = 0;
     stage.backwards = 0;
     stage.done = false;
@@ -240,8 +246,6 @@ std::vector<std::vector<MeasuredTimes>> VirtualTraining::measured() const {
 void VirtualTraining::slow_down(int stage, bool backward, double factor) {
   stages_[static_cast<std::size_t>(stage)].longer[backward ? 1 : 0] = factor;
 }
-
-const char* VirtualTraining::name_of_type(std::uint16_t type) { return kTypeNames[type]; }
 
 void VirtualTraining::sweep_step(Stage& stage, OnlineProfiler* profiler, ChangeProbe* probe, Megahertz clock,
                                  Nanoseconds begin) {

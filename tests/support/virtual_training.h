@@ -67,13 +67,16 @@ class VirtualTraining {
   [[nodiscard]] std::vector<RankMeasurements> profile();
   // From now on a stage's forwards or backwards take so many times as long, as with longer sequences.
   void slow_down(int stage, bool backward, double factor);
+  // From the next iteration on, all of a stage's computations, or a link's transfers, do.
+  void slow_stage(std::size_t stage, double times) { stages_[stage].longer[0] = stages_[stage].longer[1] = times; }
+  void slow_link(std::size_t link, double times) { link_slowdowns_[link] = times; }
   // Asks for a clock of a stage's board between two iterations; 0: default clocks.
   void ask(int stage, Megahertz clock) { ask(stages_[static_cast<std::size_t>(stage)], clock); }
-  // What a stage ran in the last iteration, transfers included, and the names of the types.
-  [[nodiscard]] const std::vector<InstructionSpan>& spans(int stage) const {
-    return stages_[static_cast<std::size_t>(stage)].spans;
-  }
-  [[nodiscard]] static const char* name_of_type(std::uint16_t type);
+  // What a stage ran in the last iteration, transfers included, and the name of a type.
+  [[nodiscard]] const std::vector<InstructionSpan>& spans(std::size_t stage) const { return stages_[stage].spans; }
+  [[nodiscard]] static std::string type_name(std::uint16_t type);
+  // When its computations' clocks were asked for.
+  [[nodiscard]] const std::vector<Nanoseconds>& asked(std::size_t stage) const { return stages_[stage].asked_times; }
   // One iteration of a short sweep of a stage, as a session does it: the first before the iteration, the second after
   // it, with what the first has returned. The second returns what has been measured by then.
   struct SweepStep {
@@ -103,6 +106,7 @@ class VirtualTraining {
     std::vector<CounterPoint> counter;
     std::vector<InstructionSpan> spans;  // of this iteration
     double longer[2] = {1.0, 1.0};       // forwards and backwards, times
+    std::vector<Nanoseconds> asked_times;
     // The newest clock that was asked for and has not been handed to the driver.
     std::optional<Megahertz> wanted;
     Nanoseconds arrives = 0;
@@ -134,6 +138,7 @@ class VirtualTraining {
   const TrainingWorld world_;
   std::vector<Stage> stages_;
   std::vector<Link> links_;
+  std::vector<double> link_slowdowns_;
   std::uint64_t draws_ = 0;
 };
 

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -91,7 +93,36 @@ TEST(JsonEvents, CutOffBehindTheFirstBlock) {
   }
 }
 
-// Entries whose end cannot be guessed stand between others, so that guessing is given up and taken up again.
+// Several blocks of entries that are numbered, between numbers, and that hold and quote what looks like the end of one.
+// Whatever stands last in a block, no entry is left out, read twice or out of turn.
+TEST(JsonEvents, AnyEntryAtABlocksEnd) {
+  std::mt19937 random(1);
+  std::vector<std::string> names;
+  std::string text = "[";
+  std::uint64_t numbers = 0;
+  while (text.size() < (4u << 20)) {
+    const std::string name = fmt::format("n{}", names.size());
+    if (!names.empty()) text += std::vector<const char*>{",", ", ", " ,\n", "\n,\t"}[random() % 4];
+    if (random() % 40 == 0) {
+      text += "17 , ";
+      ++numbers;
+    }
+    text += std::vector<std::string>{
+        fmt::format(R"({{"ph":"X","name":"{}"}})", name),
+        fmt::format(R"({{"args":{{"list":[{{}}, {{"name":"no"}}, {{}}]}},"name":"{}"}})", name),
+        fmt::format(R"({{"note":"{{}}, {{ \"}},{{","name":"{}"}})", name),
+        fmt::format(R"({{"list":[{}],"name":"{}"}})", fmt::join(std::vector<const char*>(500, "{}"), ","), name),
+        fmt::format("{{\"note\":\"\xFF\",\"name\":\"{}\"}}", name)}[random() % 200 == 0 ? 4 : random() % 4];
+    names.push_back(name);
+  }
+  const List list = read_list(text + "]");
+  EXPECT_FALSE(list.truncated);
+  EXPECT_EQ(list.not_objects, numbers);
+  EXPECT_EQ(list.entries, names.size() + numbers);
+  EXPECT_EQ(list.names, names);
+}
+
+// Empty objects are entries; numbers are none, and are counted as such.
 TEST(JsonEvents, EmptyObjectsAndNumbersBetweenEntries) {
   std::string text = R"([{"ph":"X","name":"first"})";
   for (int i = 0; i < 40; ++i) text += ",{},1";

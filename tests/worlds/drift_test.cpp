@@ -14,11 +14,9 @@
 
 #include "base/json_object.h"
 #include "base/record.h"
-#include "client/computing_times.h"
-#include "client/drift_watch.h"
-#include "client/pace_watch.h"
 #include "client/promise_guard.h"
 #include "client/refreshed_profile.h"
+#include "client/step_watch.h"
 #include "server/job.h"
 #include "support/virtual_training.h"
 
@@ -123,9 +121,7 @@ class LivingTraining {
     RankPlace place;
     RankSchedule schedule;
     PromiseGuard guard;
-    DriftWatch drift;
-    PaceWatch pace;
-    ComputingTimes times;
+    StepWatch watch;
     std::vector<MeasurementReport> reports;
     PaceReport told;
     bool sets = false;
@@ -136,7 +132,6 @@ class LivingTraining {
     int asked_mhz = 0;
     int was_mhz = 0;
     Nanoseconds asked_at = 0;
-    Nanoseconds computed_until = 0;
     std::int64_t sequence = 0;
   };
 
@@ -152,21 +147,20 @@ class LivingTraining {
 
   void report_anew(Rank& rank) {
     JobRank& known = *job_.find_rank(rank.place.rank);
-    rank.times = {};
-    rank.times.set_settling(kSettling, 0.5 * kSettling);
+    const auto times = std::make_shared<ComputingTimes>();
+    times->set_settling(kSettling, Seconds(0));
     for (MeasurementReport& report : rank.reports) {
       report.sequence = rank.sequence++;
       report.begins_sweep = &report == &rank.reports.front();
       job_.count_report(known, report);
       for (const InstructionMeasurement& one : report.measurements) {
         for (std::uint16_t type = 0; type < 2; ++type) {
-          if (one.instruction == VirtualTraining::name_of_type(type)) rank.times.add(type, one.clock, one.time);
+          if (one.instruction == VirtualTraining::type_name(type)) times->add(type, one.clock, one.time);
         }
-        if (one.instruction == "clock_change") rank.times.set_settling(std::min(kSettling, 1.5 * one.time), one.time);
+        if (one.instruction == "clock_change") times->set_settling(std::min(kSettling, 1.5 * one.time), one.time);
       }
     }
-    rank.drift.begin_anew();
-    rank.pace.begin_anew();
+    rank.watch.adopt(times, iteration_);
     job_.drifted().forget(rank.place.rank);
     (void)job_.found().forget(rank.place.rank);
     job_.set_profiled(known, true);
@@ -249,60 +243,36 @@ class LivingTraining {
     if (job_.take_promise(promise)) deploy();
   }
 
-  // As client/session_pace.cpp. A clock is asked for when the computation before has ended.
+  // As a session of an engine that queues into a stream.
   void watch(Rank& rank, const std::vector<ScheduledComputation>& order) {
-    struct Sums {
-      Seconds measured;
-      Seconds expected;
-      std::size_t counted = 0;
-      std::size_t spans = 0;
-    };
-    Sums of_types[2];
-    Sums settled;
     const auto clock_of = [](int mhz) { return Megahertz(mhz > 0 ? mhz : 1410); };
-    auto computation = order.begin();
-    for (const InstructionSpan& span : training_.spans(rank.place.pp_rank)) {
+    const auto stage = static_cast<std::size_t>(rank.place.pp_rank);
+    std::size_t next = 0;
+    for (const InstructionSpan& span : training_.spans(stage)) {
       if (span.type > 1) continue;
-      const int mhz = (computation++)->clock_mhz;
+      const int mhz = order[next].clock_mhz;
       if (mhz != rank.asked_mhz) {
         rank.was_mhz = std::exchange(rank.asked_mhz, mhz);
-        rank.asked_at = rank.computed_until;
+        rank.asked_at = training_.asked(stage)[next];
       }
-      rank.computed_until = span.end;
-      const Seconds ago = to_seconds(span.begin - rank.asked_at);
-      const Seconds expected = rank.times.after_change(span.type, clock_of(rank.was_mhz), clock_of(mhz), ago);
-      Sums& sums = of_types[span.type];
-      ++sums.spans;
-      if (!(expected > Seconds(0))) continue;
-      for (Sums* const one : {&sums, &settled}) {
-        if (one == &settled && ago < rank.times.settling()) continue;
-        ++one->counted;
-        one->measured += to_seconds(span.end - span.begin);
-        one->expected += expected;
-      }
+      ++next;
+      rank.watch.add(span.type, clock_of(mhz), clock_of(rank.was_mhz), to_seconds(span.begin - rank.asked_at),
+                     to_seconds(span.end - span.begin));
     }
-    bool tell = false;
-    for (std::uint16_t type = 0; type < 2; ++type) {
-      const Sums& sums = of_types[type];
-      if (sums.counted == 0 || 2 * sums.counted < sums.spans) continue;
-      tell = rank.drift.count(type, sums.measured, sums.expected) || tell;
-    }
+    rank.watch.step_end(iteration_);
     rank.told.rank = rank.place.rank;
     rank.told.cause = PaceCause::kComputation;
-    if (settled.counted > 0) {
-      const auto change = rank.pace.count(iteration_, settled.measured, settled.expected);
-      if (change) {
-        rank.told.slowdown = change->slowdown;
-        rank.told.since = change->since;
-        if (job_.found().take(rank.told, 0.0)) deploy();
-      }
+    if (const auto change = rank.watch.take_change(PaceOf::kComputing)) {
+      rank.told.slowdown = change->slowdown;
+      rank.told.since = change->since;
+      if (job_.found().take(rank.told, 0.0)) deploy();
     }
-    if (!tell) return;
+    if (!rank.watch.take_drifts()) return;
     rank.told.step = iteration_;
     rank.told.operations.clear();
     for (std::uint16_t type = 0; type < 2; ++type) {
-      const double ratio = rank.drift.drift(type);
-      if (ratio > 0.0) rank.told.operations.push_back({VirtualTraining::name_of_type(type), ratio});
+      const double ratio = rank.watch.drift(type);
+      if (ratio > 0.0) rank.told.operations.push_back({VirtualTraining::type_name(type), ratio});
     }
     drifted_ = job_.drifted().take(rank.told, rank.place.pp_rank) || drifted_;
   }

@@ -1,6 +1,6 @@
 // SQLite in exclusive locking mode with a write-ahead log and full synchronisation; the file and its log are readable
 // by their owner only. Its result codes tell a full disk and a damaged file from other failures.
-#include "server/database.h"
+#include "database/database.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,0 +1,427 @@
+// flyball cluster run, status, submit and budget: the scheduler on a real cluster. run has two threads: one looks at
+// the cluster and acts, which blocks, and the main one answers HTTP.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "base/contain.h"
+#include "base/error.h"
+#include "base/json_text.h"
+#include "base/monotonic_time.h"
+#include "base/record.h"
+#include "base/token_file.h"
+#include "cli/cluster_options.h"
+#include "cli/console.h"
+#include "cli/option_values.h"
+#include "controller/controller.h"
+#include "controller/controller_server.h"
+#include "controller/slurm_engine.h"
+#include "draw/text_table.h"
+#include "net/client.h"
+#include "net/json_response.h"
+#include "wire/cluster_messages.h"
+
+namespace flyball {
+namespace {
+
+constexpr std::size_t kShortestClusterToken = 16;
+
+Seconds unix_now() {
+  return Seconds(std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count());
+}
+
+// "12kW", "1.5 MW", "900" (watts).
+Watts parse_watts(std::string_view option, std::string_view text) {
+  std::string_view number = trim(text);
+  double factor = 1.0;
+  for (const auto& [unit, times] : {std::pair<std::string_view, double>{"kW", 1e3}, {"MW", 1e6}, {"W", 1.0}}) {
+    if (!number.ends_with(unit)) continue;
+    number.remove_suffix(unit.size());
+    factor = times;
+    break;
+  }
+  const auto value = parse_number(number);
+  if (value && *value * factor >= 1.0 && *value * factor <= 1e9) return Watts(*value * factor);
+  throw UsageError(fmt::format("{} takes a power such as 900W or 12kW, not '{}'", option, text));
+}
+
+// "18:00": when this is next, in local time. "90min" and the like: from now on.
+Seconds parse_until(std::string_view option, std::string_view text) {
+  const auto parts = split_at(':', text);
+  const auto hour = parts.size() == 2 ? parse_integer(parts[0]) : std::nullopt;
+  const auto minute = parts.size() == 2 ? parse_integer(parts[1]) : std::nullopt;
+  if (hour && minute && *hour >= 0 && *hour < 24 && *minute >= 0 && *minute < 60) {
+    const std::time_t now = std::time(nullptr);
+    std::tm local{};
+    ::localtime_r(&now, &local);
+    local.tm_hour = static_cast<int>(*hour);
+    local.tm_min = static_cast<int>(*minute);
+    local.tm_sec = 0;
+    local.tm_isdst = -1;
+    std::time_t at = std::mktime(&local);
+    if (at <= now) {
+      ++local.tm_mday;
+      at = std::mktime(&local);
+    }
+    return Seconds(static_cast<double>(at));
+  }
+  if (const auto length = parse_duration_seconds(text); length && *length > 0.0) return unix_now() + Seconds(*length);
+  throw UsageError(
+      fmt::format("{} takes a time of day such as 18:00 or a duration such as 3600s, not '{}'", option, text));
+}
+
+// ---- run
+
+struct ClusterRunOptions {
+  std::optional<Watts> budget;
+  std::optional<std::string> policy;
+  std::optional<std::string> gpu;
+  std::optional<std::string> listen;
+  std::optional<std::string> socket;
+  std::optional<std::string> token_file;
+  std::optional<std::string> database;
+  Seconds period{1.0};
+  Seconds engine_limit{10.0};
+  Seconds restart{30.0};
+  Seconds stop_within{30.0};
+  bool dry_run = false;
+  bool observe = false;
+};
+
+ControllerOptions controller_options(const ClusterRunOptions& options) {
+  ControllerOptions made;
+  made.spec.gpu = options.gpu.value_or("a100");
+  const GroundTruth typical = load_ground_truth(made.spec.gpu);
+  complete_spec(made.spec, typical);
+  made.spec.clocks = {made.spec.clocks.back()};  // no clock is set yet
+  made.spec.restart = options.restart;
+  made.policy = options.policy.value_or(std::string(kDefaultPolicy));
+  made.budget = *options.budget;
+  made.stop_within = options.stop_within;
+  if (options.observe) made.mode = ControllerMode::kObserves;
+  if (options.dry_run) made.mode = ControllerMode::kDryRun;
+  return made;
+}
+
+void log_line(const std::string& words) { print_report(fmt::format("flyball cluster run: {}\n", words)); }
+
+void run_dry(const ClusterRunOptions& options) {
+  SlurmEngine engine(options.engine_limit);
+  ControllerStore store("");
+  Controller controller(engine, store, controller_options(options), [](const std::string&) {});
+  controller.cycle(unix_now());
+  std::string text;
+  for (const std::string& line : controller.decided()) text += line + "\n";
+  print_result(text.empty() ? "nothing is to be changed\n" : text);
+}
+
+// Looks at the cluster now and then until it is stopped.
+class CycleThread {
+ public:
+  CycleThread(Controller& controller, Seconds period)
+      : controller_(controller), period_(period), thread_([this] { work(); }) {}
+  ~CycleThread() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  CycleThread(const CycleThread&) = delete;
+  CycleThread& operator=(const CycleThread&) = delete;
+
+ private:
+  void work() {
+    // The wall clock at the start, and the monotonic clock from there on.
+    const Seconds begin = unix_now() - to_seconds(monotonic_now());
+    std::string trouble;
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      lock.unlock();
+      std::string now_wrong;
+      (void)contained("a cycle", [&] {
+        try {
+          controller_.cycle(begin + to_seconds(monotonic_now()));
+        } catch (const Error& error) {
+          now_wrong = error.what();
+        }
+      });
+      if (now_wrong != trouble) log_line(now_wrong.empty() ? "the cluster answers again" : now_wrong);
+      trouble = now_wrong;
+      lock.lock();
+      changed_.wait_for(lock, duration_of(period_), [this] { return stopping_; });
+    }
+  }
+
+  Controller& controller_;
+  Seconds period_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+void run_cluster(const ClusterRunOptions& options) {
+  if (!options.budget) throw UsageError("--budget is missing; give the watts of all GPUs, such as --budget 12kW");
+  if (options.dry_run && options.observe) throw UsageError("--dry-run and --observe exclude each other");
+  if (options.dry_run) return run_dry(options);
+  ControllerServerOptions where;
+  where.socket_path = options.socket.value_or("");
+  if (options.socket && !options.listen) {
+    where.listen_host.clear();
+  } else {
+    const HostPort address = parse_host_port("--listen", options.listen.value_or(kClusterAddress));
+    where.listen_host = address.host;
+    where.listen_port = address.port;
+  }
+  if (options.token_file) where.administrator_token = read_own_token_file(*options.token_file, kShortestClusterToken);
+  EventLoop loop;
+  SlurmEngine engine(options.engine_limit);
+  const std::string database = options.database ? *options.database : default_database("cluster.db");
+  ControllerStore store(database);
+  Controller controller(engine, store, controller_options(options), log_line);
+  ControllerServer server(loop, controller, where);
+  std::string text;
+  if (server.port() != 0) text += fmt::format("listening on http://{}:{}\n", where.listen_host, server.port());
+  if (!where.socket_path.empty()) text += fmt::format("listening on {}\n", where.socket_path);
+  print_result(text + fmt::format("what is wanted is kept in {}\n", database));
+  bool stopping = false;
+  const auto signals = loop.on_signals({SIGINT, SIGTERM}, [&](int) {
+    if (stopping) return loop.stop();
+    stopping = true;
+    server.stop([&loop] { loop.stop(); });
+  });
+  const CycleThread cycles(controller, options.period);
+  loop.run();
+}
+
+void add_run(const Command& parent) {
+  const Command command = parent.add_subcommand("run", "the controller of a real cluster: Slurm's elastic jobs");
+  const auto options = std::make_shared<ClusterRunOptions>();
+  add_value(command, "--budget", options->budget, parse_watts, "POWER",
+            "power budget of all GPUs of the cluster: 900W, 12kW; an order of flyball cluster budget counts instead");
+  add_choice(command, "--policy", options->policy, {"joule-price", "powerflow"}, "NAME",
+             "scheduling policy: joule-price (default) or powerflow");
+  add_value(command, "--gpu", options->gpu, parse_path, "NAME", "GPU model of the nodes: a100 (default) or v100");
+  command.add_flag("--dry-run", options->dry_run, "look once, print what would be decided, and do nothing");
+  command.add_flag("--observe", options->observe, "learn what running jobs cost, and touch none");
+  add_value(command, "--listen", options->listen, parse_path, "HOST:PORT",
+            fmt::format("where jobs report and operators ask, port 0 for a free one (default {})", kClusterAddress));
+  add_value(command, "--socket", options->socket, parse_path, "PATH",
+            "listen on this Unix socket, where a report must come from the job's own user (and on TCP only if --listen "
+            "is given)");
+  add_value(command, "--token-file", options->token_file, parse_path, "FILE",
+            "file with a token, readable by its owner only: whoever shows it may order a budget, and reports over TCP "
+            "must show it; needed to listen beyond this machine");
+  add_value(command, "--database", options->database, parse_path, "FILE",
+            "SQLite file in which is kept what is wanted (default ~/.local/state/flyball/cluster.db)");
+  add_value(command, "--period", options->period, parse_duration, "TIME",
+            "how often to look at the cluster (default 1s)");
+  add_value(command, "--engine-limit", options->engine_limit, parse_duration, "TIME",
+            "longest time that a command of Slurm may take (default 10s)");
+  add_value(command, "--restart", options->restart, parse_duration_or_zero, "TIME",
+            "time that a job loses when its GPUs change, for decisions (default 30s)");
+  add_value(command, "--stop-within", options->stop_within, parse_duration_or_zero, "TIME",
+            "how long a job may take to end when it was asked to, before it is put back into the queue (default 30s)");
+  command.footer(
+      "Elastic jobs are those whose comment has flyball:elastic,kind=NAME,iterations=N,\n"
+      "min=1,max=8; all others are left alone. Needs the rights of a Slurm operator.\n"
+      "It may be killed at any time, and goes on where it was when it is started again.\n\n"
+      "Examples:\n"
+      "  flyball cluster run --budget 12kW --dry-run\n"
+      "  flyball cluster run --budget 12kW --observe\n"
+      "  flyball cluster run --budget 12kW --socket /run/flyball/cluster.sock");
+  command.callback([options] { run_cluster(*options); });
+}
+
+// ---- status and budget
+
+struct AskOptions {
+  std::optional<std::string> controller;
+  std::optional<std::string> token_file;
+  std::optional<std::string> format;
+};
+
+void add_ask_options(const Command& command, AskOptions& options) {
+  add_value(command, "--controller", options.controller, parse_path, "ADDRESS",
+            fmt::format("HOST:PORT, http://HOST:PORT or unix:PATH of the controller (default: what {} names, else {})",
+                        kClusterVariable, kClusterAddress));
+  add_value(command, "--token-file", options.token_file, parse_path, "FILE", "file with the controller's token");
+}
+
+std::string controller_address(const std::optional<std::string>& given) {
+  const char* const variable = std::getenv(kClusterVariable);
+  return given ? *given : variable != nullptr && *variable != '\0' ? variable : kClusterAddress;
+}
+
+Response ask(const AskOptions& options, std::string_view method, std::string_view target,
+             const std::string& body = {}) {
+  HttpClient::Options how;
+  if (options.token_file) how.token = read_token_file(*options.token_file);
+  HttpClient client(parse_endpoint(controller_address(options.controller)), how);
+  Response response = client.request(method, target, body);
+  if (response.status < 300) return response;
+  throw SystemError(fmt::format("the controller answers {} {}: {}", response.status, reason_phrase(response.status),
+                                detail_of_problem(response.body)));
+}
+
+std::string clock_time(Seconds at) {
+  const auto time = static_cast<std::time_t>(at.value());
+  std::tm local{};
+  ::localtime_r(&time, &local);
+  return fmt::format("{:02}:{:02}", local.tm_hour, local.tm_min);
+}
+
+std::string status_text(const ClusterRunStatus& status) {
+  std::string text = fmt::format(
+      "{} {}; budget {:.0f} W{}, {:.0f} W of it for GPUs without elastic jobs; elastic jobs "
+      "count {:.0f} of {:.0f} W\n",
+      status.policy, status.mode, status.budget.value(), status.until ? " until " + clock_time(*status.until) : "",
+      status.others.value(), status.power.value(), status.limit.value());
+  if (!status.trouble.empty()) text += fmt::format("Slurm does not answer: {}\n", status.trouble);
+  if (!status.jobs.empty()) {
+    TextTable jobs(
+        {"job", "<user", "<kind", "<state", "GPUs", "<on", "clock (MHz)", "power (W)", "done (%)", "step (s)", "<why"});
+    for (const ClusterJobStatus& one : status.jobs) {
+      const std::string gpus =
+          one.to_gpus == one.gpus ? fmt::to_string(one.gpus) : fmt::format("{} to {}", one.gpus, one.to_gpus);
+      jobs.add_row(
+          {fmt::to_string(one.job), one.user, one.kind, one.state, gpus, fmt::format("{}", fmt::join(one.nodes, ",")),
+           one.clock.value() > 0.0 ? format_fixed(one.clock.value(), 0) : "default", format_fixed(one.power.value(), 0),
+           one.iterations > 0.0 ? format_fixed(100.0 * one.iteration / one.iterations, 1) : "-",
+           one.step.value() > 0.0 ? fmt::format("{:.4g}", one.step.value()) : "-", one.why});
+    }
+    text += "\n" + jobs.str();
+  }
+  TextTable nodes({"<node", "<state", "GPUs used", "of", "<for elastic jobs"});
+  for (const ClusterNodeStatus& one : status.nodes) {
+    nodes.add_row(
+        {one.node, one.state, fmt::to_string(one.gpus_used), fmt::to_string(one.gpus), one.ours ? "yes" : "no"});
+  }
+  return text + "\n" + nodes.str();
+}
+
+void run_status(const AskOptions& options) {
+  const Response response = ask(options, "GET", "/v1/cluster/status");
+  const auto json = parse_json("the controller's answer", response.body);
+  if (options.format == "json") return print_result(dump_json(nlohmann::ordered_json(json), 2) + "\n");
+  print_result(status_text(read_message<ClusterRunStatus>(json)));
+}
+
+void add_status(const Command& parent) {
+  const Command command = parent.add_subcommand("status", "what a controller's jobs have, and why");
+  const auto options = std::make_shared<AskOptions>();
+  add_ask_options(command, *options);
+  add_format(command, options->format);
+  command.footer(
+      "Examples:\n"
+      "  flyball cluster status\n"
+      "  flyball cluster status --controller unix:/run/cluster.sock --format json");
+  command.callback([options] { run_status(*options); });
+}
+
+struct BudgetOptions {
+  AskOptions ask;
+  std::string budget;
+  std::optional<Seconds> until;
+};
+
+void add_budget(const Command& parent) {
+  const Command command = parent.add_subcommand("budget", "order another power budget of a controller");
+  const auto options = std::make_shared<BudgetOptions>();
+  command.add_option("POWER", options->budget, "of all GPUs of the cluster: 900W, 12kW").required();
+  add_value(command, "--until", options->until, parse_until, "TIME",
+            "time of day (18:00) or duration (3600s) after which the budget before counts again");
+  add_ask_options(command, options->ask);
+  add_format(command, options->ask.format);
+  command.footer(
+      "Examples:\n"
+      "  flyball cluster budget 12kW\n"
+      "  flyball cluster budget 9kW --until 18:00 --controller unix:/run/cluster.sock");
+  command.callback([options] {
+    const BudgetOrder order{parse_watts("POWER", options->budget), options->until};
+    (void)ask(options->ask, "PUT", "/v1/cluster/budget", to_json(order).dump());
+    if (options->ask.format == "json") return print_result(to_json(order).dump() + "\n");
+    print_result(fmt::format("{:g} W{}\n", order.budget.value(),
+                             order.until ? " until " + clock_time(*order.until) : " from now on"));
+  });
+}
+
+// ---- submit
+
+struct SubmitOptions {
+  ElasticOption job;
+  std::optional<std::string> kind;
+  std::optional<double> iterations;
+  std::optional<std::string> controller;
+  std::vector<std::string> sbatch;
+  std::optional<std::string> format;
+};
+
+void run_submit(const SubmitOptions& options) {
+  if (!options.kind) throw UsageError("--kind is missing: the name of what the job trains");
+  if (!options.iterations) throw UsageError("--iterations is missing: how many iterations the job has");
+  if (options.sbatch.empty()) throw UsageError("the script is missing: flyball cluster submit ... -- job.sh");
+  ElasticOption job = options.job;
+  job.kind = *options.kind;
+  job.iterations = *options.iterations;
+  (void)parse_elastic_option(job.text());  // says what is wrong
+  SlurmEngine::Submission submission;
+  submission.comment = job.text();
+  submission.sbatch = {"--nodes=1", "--ntasks=1", "--gpus-per-node=1",
+                       fmt::format("--export=ALL,{}={}", kClusterVariable, controller_address(options.controller))};
+  submission.sbatch.insert(submission.sbatch.end(), options.sbatch.begin(), options.sbatch.end());
+  SlurmEngine engine;
+  const std::int64_t job_number = engine.submit(submission);
+  print_result(options.format == "json" ? nlohmann::ordered_json{{"job", job_number}}.dump() + "\n"
+                                        : fmt::format("job {} waits for the controller\n", job_number));
+}
+
+void add_submit(const Command& parent) {
+  const Command command = parent.add_subcommand("submit", "hand an elastic job to Slurm");
+  const auto options = std::make_shared<SubmitOptions>();
+  add_value(command, "--kind", options->kind, parse_path, "NAME",
+            "what the job trains; jobs of one kind cost the same per iteration");
+  add_value(command, "--iterations", options->iterations, parse_count, "N", "iterations of the whole job");
+  add_value(command, "--min", options->job.min, parse_count, "N", "fewest GPUs (default 1)");
+  add_value(command, "--max", options->job.max, parse_count, "N", "most GPUs (default 1)");
+  add_value(
+      command, "--controller", options->controller, parse_path, "ADDRESS",
+      fmt::format("where the job reports to (default: what {} names, else {})", kClusterVariable, kClusterAddress));
+  add_format(command, options->format);
+  command.add_option("SBATCH", options->sbatch, "after --: options of sbatch, the script and its arguments");
+  command.footer(
+      "The job is submitted held, with one node, one task and one GPU, and the\n"
+      "controller gives it its size. Its script must go on from a checkpoint when it is\n"
+      "started again.\n\n"
+      "Examples:\n"
+      "  flyball cluster submit --kind resnet50 --iterations 20000 --max 8 -- job.sh\n"
+      "  flyball cluster submit --kind bert --iterations 5000 --min 2 --max 8 -- \\\n"
+      "    --cpus-per-task=8 --open-mode=append --output=bert.log job.sh --batch 256");
+  command.callback([options] { run_submit(*options); });
+}
+
+}  // namespace
+
+void add_cluster_run_commands(const Command& parent) {
+  add_run(parent);
+  add_status(parent);
+  add_submit(parent);
+  add_budget(parent);
+}
+
+}  // namespace flyball

@@ -1,0 +1,198 @@
+// A thread of its own sends the newest report and waits for the answer, since no time limit holds for all of it (names
+// of hosts are looked up); the training's thread leaves its report there, and waits as long as it has patience.
+#include "client/elastic_job.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/contain.h"
+#include "base/error.h"
+#include "base/json_object.h"
+#include "base/monotonic_time.h"
+#include "net/client.h"
+#include "net/json_response.h"
+#include "net/query_string.h"
+
+namespace flyball {
+namespace {
+
+constexpr Seconds kAnswerTime{5.0};
+constexpr Seconds kClosingTime{0.5};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+// 0 where the variable is missing or no number.
+int number_in(const char* name) {
+  const std::string value = variable(name);
+  const long number = std::strtol(value.c_str(), nullptr, 10);
+  return number > 0 && number < 1'000'000 ? static_cast<int>(number) : 0;
+}
+
+}  // namespace
+
+class ElasticJob::Courier {
+ public:
+  explicit Courier(const Options& options)
+      : options_(options),
+        target_(fmt::format("/v1/cluster/jobs/{}/report", percent_encode(options.job))),
+        client_(parse_endpoint(options.controller), limits()),
+        thread_([this] { contained("an elastic job", [this] { run(); }); }) {}
+
+  ~Courier() {
+    {
+      std::unique_lock lock(mutex_);
+      const bool late = failed_ || late_;
+      changed_.wait_for(lock, duration_of(late ? Seconds(0) : kClosingTime), [this] { return idle(); });
+      closing_ = true;
+    }
+    changed_.notify_all();
+    client_.interrupt();
+    thread_.join();
+  }
+  Courier(const Courier&) = delete;
+  Courier& operator=(const Courier&) = delete;
+
+  bool hand_over(std::string report, bool last) {
+    std::unique_lock lock(mutex_);
+    const Nanoseconds now = monotonic_now();
+    if (!last && now < next_) return stop_;
+    next_ = now + to_nanoseconds(options_.interval);
+    waiting_ = std::move(report);
+    changed_.notify_all();
+    if (failed_ || late_) return false;
+    late_ = !changed_.wait_for(lock, duration_of(options_.patience), [this] { return idle() || failed_; });
+    if (late_) say("does not answer; the training goes on, and reports when it does");
+    return stop_ && !late_;
+  }
+
+  std::vector<std::string> news() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(news_, {});
+  }
+
+ private:
+  static HttpClient::Options limits() {
+    HttpClient::Options limits;
+    limits.timeout = kAnswerTime;
+    return limits;
+  }
+
+  [[nodiscard]] bool idle() const { return !waiting_ && !sending_; }
+
+  void say(const std::string& words) {
+    news_.push_back(fmt::format("the controller at {} {}", options_.controller, words));
+  }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return closing_ || waiting_; });
+      if (closing_) return;
+      const std::string report = *std::exchange(waiting_, std::nullopt);
+      sending_ = true;
+      lock.unlock();
+      std::optional<bool> stop;
+      std::string problem;
+      try {
+        stop = send(report);
+      } catch (const Error& error) {
+        problem = error.what();
+      }
+      lock.lock();
+      sending_ = false;
+      if (stop) {
+        if (failed_ || late_) say("answers again");
+        failed_ = late_ = false;
+        stop_ = *stop;
+      } else {
+        if (!failed_ && !late_) say("is away; the training goes on, and reports when it is back: " + problem);
+        failed_ = true;
+        stop_ = false;
+        if (!waiting_) waiting_ = report;
+      }
+      changed_.notify_all();
+      if (failed_) changed_.wait_for(lock, duration_of(options_.retry), [this] { return closing_; });
+    }
+  }
+
+  bool send(const std::string& report) {
+    const Response response = client_.request("POST", target_, report);
+    if (response.status < 200 || response.status > 299) {
+      throw SystemError(fmt::format("it answered {}: {}", response.status, detail_of_problem(response.body)));
+    }
+    const nlohmann::json answer = parse_json("its answer", response.body);
+    const std::optional<JsonValue> stop = JsonObject(answer, "its answer").find_value("stop");
+    if (!stop) throw SystemError("its answer does not say whether to stop");
+    return stop->boolean();
+  }
+
+  const Options options_;
+  const std::string target_;
+  HttpClient client_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<std::string> waiting_;  // the newest report, to be sent
+  bool sending_ = false;
+  bool failed_ = false;  // the last request
+  bool late_ = false;    // the answer to the one under way
+  bool stop_ = false;    // the last answer
+  bool closing_ = false;
+  Nanoseconds next_ = 0;  // the earliest time of another report
+  std::vector<std::string> news_;
+  std::thread thread_;
+};
+
+ElasticJob::Options ElasticJob::from_environment(int gpus) {
+  Options options;
+  options.controller = variable("FLYBALL_CLUSTER");
+  options.job = variable("SLURM_JOB_ID");
+  options.gpus = gpus > 0 ? gpus : number_in("SLURM_JOB_NUM_NODES") * number_in("SLURM_GPUS_ON_NODE");
+  return options;
+}
+
+ElasticJob::ElasticJob(Options options) : options_(std::move(options)) {
+  if (!options_.controller.empty() && !options_.job.empty()) courier_ = std::make_unique<Courier>(options_);
+}
+
+ElasticJob::~ElasticJob() = default;
+
+bool ElasticJob::report(std::int64_t iteration, std::int64_t iterations, Seconds step) {
+  if (iteration < 0 || iterations < 0 || !(step.value() >= 0) || !std::isfinite(step.value())) {
+    throw UsageError(fmt::format("a report of iteration {} of {} in {} s: none of them may be below 0", iteration,
+                                 iterations, step.value()));
+  }
+  bool stop = false;
+  if (courier_) {
+    const nlohmann::ordered_json report{
+        {"iteration", iteration}, {"iterations", iterations}, {"step_s", step.value()}, {"gpus", options_.gpus}};
+    stop = courier_->hand_over(report.dump(), iteration >= iterations);
+  }
+  tell();
+  return stop;
+}
+
+void ElasticJob::tell() {
+  if (!options_.notice) return;
+  if (!courier_) {
+    if (std::exchange(told_, true)) return;
+    options_.notice(options_.job.empty() ? "this is no job of Slurm (SLURM_JOB_ID is not set): nothing is reported"
+                                         : "FLYBALL_CLUSTER is not set: this job reports to no controller");
+    return;
+  }
+  for (const std::string& words : courier_->news()) options_.notice(words);
+}
+
+}  // namespace flyball

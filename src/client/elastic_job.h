@@ -1,0 +1,60 @@
+// What an elastic job of a cluster says to the controller (`flyball cluster run`): how far it is, and how long its
+// iterations take; and what it is told: whether to write a checkpoint and end, so as to go on with more or fewer GPUs.
+//
+// The training never waits long for the controller. A report waits 0.1 s for its answer at most, and not at all from
+// when an answer is late until one comes again; meanwhile the answer is "go on", and the newest report is sent as soon
+// as the controller answers. Reports that come closely after another are not sent, but for the last of the training.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/units.h"
+
+namespace flyball {
+
+class ElasticJob {
+ public:
+  struct Options {
+    std::string controller;  // as parse_endpoint takes it
+    std::string job;         // Slurm's number of the job
+    int gpus = 0;            // that the job has now
+    Seconds patience{0.1};   // for the answer to a report
+    Seconds interval{0.5};   // least time between two reports that are sent
+    Seconds retry{1.0};      // from a failure until the report is sent again
+    // Told in a sentence of what fails and works again; called by report(), in its thread. Empty: nobody.
+    std::function<void(const std::string&)> notice;
+  };
+
+  // Returns the options by the environment: FLYBALL_CLUSTER, SLURM_JOB_ID and, where `gpus` is 0, Slurm's numbers of
+  // nodes and of GPUs on a node. Without the first two, controller or job are empty.
+  [[nodiscard]] static Options from_environment(int gpus = 0);
+
+  // A job without controller or number reports to nobody, and says so once. Throws UsageError where the address is
+  // none.
+  explicit ElasticJob(Options options);
+  // Waits half a second at most for a report that is under way.
+  ~ElasticJob();
+  ElasticJob(const ElasticJob&) = delete;
+  ElasticJob& operator=(const ElasticJob&) = delete;
+
+  // Reports that `iteration` of `iterations` are done, the last in `step`. Returns whether the job is to write a
+  // checkpoint and end. For one thread at a time. Throws UsageError where the numbers are below 0, or not finite.
+  bool report(std::int64_t iteration, std::int64_t iterations, Seconds step);
+
+  // Whether there is somebody to report to.
+  [[nodiscard]] bool reports() const { return courier_ != nullptr; }
+
+ private:
+  class Courier;
+
+  void tell();
+
+  Options options_;
+  std::unique_ptr<Courier> courier_;  // null: nobody to report to
+  bool told_ = false;
+};
+
+}  // namespace flyball

@@ -1,0 +1,96 @@
+// What the controller sees of a cluster engine such as Slurm, and the few things that it asks of one. The engine owns
+// nodes, jobs, queues, users and accounting, and goes on without the controller. Another engine is one more
+// implementation of ClusterEngine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/names.h"
+
+namespace flyball {
+
+enum class EngineJobState {
+  kPending,
+  kRunning,
+  kChanging,   // it is being started, ended or put back into the queue
+  kCompleted,  // ended with status 0
+  kFailed,     // ended otherwise, or lost its time or its node
+  kCancelled,
+};
+template <>
+inline constexpr auto kNamesOf<EngineJobState> = name_list("pending", "running", "changing", "completed", "failed",
+                                                           "cancelled");
+
+// Nodes, by rising name, with the same number of GPUs on each.
+struct GpuShape {
+  std::vector<std::string> nodes;
+  int gpus_per_node = 0;
+
+  [[nodiscard]] int gpus() const { return static_cast<int>(nodes.size()) * gpus_per_node; }
+  bool operator==(const GpuShape&) const = default;
+};
+
+// GPUs of one node.
+struct NodeGpus {
+  std::string node;
+  int count = 0;
+  std::vector<std::size_t> indices;  // as the node numbers them; empty where the engine does not tell
+};
+
+struct EngineJob {
+  std::int64_t id = 0;
+  std::int64_t user = -1;  // uid
+  std::string user_name;
+  std::string name;
+  std::string comment;
+  EngineJobState state = EngineJobState::kPending;
+  bool held = false;      // pending until start()
+  std::string reason;     // why it is pending or has failed, in the engine's words
+  int restarts = 0;       // how often it was put back into the queue
+  bool resizable = true;  // false: its GPUs were asked for in a way that resize() does not change
+  // Processors for each task, and tasks for each node (one, unless it asks for more), which a change of size keeps.
+  int cpus_per_task = 1;
+  int tasks_per_node = 1;
+  GpuShape wanted;             // what it asks for; its nodes are those that it must have, often none
+  int wanted_nodes = 1;        // how many nodes it asks for
+  std::vector<NodeGpus> gpus;  // what it has, by rising name of the node; empty unless it runs
+};
+
+struct EngineNode {
+  std::string name;
+  bool usable = true;  // neither down, drained nor reserved for maintenance
+  std::string state;   // in the engine's words
+  int gpus = 0;
+};
+
+struct EngineView {
+  std::vector<EngineJob> jobs;    // by rising id
+  std::vector<EngineNode> nodes;  // by rising name
+};
+
+// Every call blocks, has a time limit of its own and throws SystemError where the engine refuses, cannot be reached or
+// does not answer in time; it may have done what it was asked then. Not thread-safe.
+class ClusterEngine {
+ public:
+  virtual ~ClusterEngine() = default;
+  ClusterEngine(const ClusterEngine&) = delete;
+  ClusterEngine& operator=(const ClusterEngine&) = delete;
+
+  // Returns the jobs that wait, run or have ended a short while ago, and all nodes.
+  [[nodiscard]] virtual EngineView observe() = 0;
+
+  virtual void hold(const EngineJob& job) = 0;          // a pending job does not start
+  virtual void requeue_held(const EngineJob& job) = 0;  // a running or ended job is pending again, and held
+  // Changes what a pending job asks for. The job may be left half changed where this fails; calling it again mends it.
+  virtual void resize(const EngineJob& job, const GpuShape& shape) = 0;
+  virtual void start(const EngineJob& job) = 0;  // a held job may start
+  // Shows words for people with the job.
+  virtual void explain(const EngineJob& job, const std::string& words) = 0;
+
+ protected:
+  ClusterEngine() = default;
+};
+
+}  // namespace flyball

@@ -1,0 +1,340 @@
+// The order of a cycle: look, then take the reports (those of a job come before its end), then let the scheduler know,
+// then decide, then act. What is wanted is in the store before the first act.
+#include "controller/controller.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "base/error.h"
+#include "base/index.h"
+#include "base/monotonic_time.h"
+
+namespace flyball {
+namespace {
+
+constexpr int kMostDecisions = 4;  // in one cycle
+
+std::string words_of(const GpuShape& shape) {
+  if (shape.nodes.empty()) return "no GPUs";
+  return fmt::format("{} GPU{} on {}", shape.gpus(), shape.gpus() == 1 ? "" : "s", fmt::join(shape.nodes, ", "));
+}
+
+}  // namespace
+
+Controller::Controller(ClusterEngine& engine, ControllerStore& store, ControllerOptions options, Log log)
+    : engine_(engine), store_(store), options_(std::move(options)), log_(std::move(log)) {
+  const PolicyRegistry::Entry& policy = find_policy(options_.policy);
+  if (policy.setting != PolicySetting::kBudget) {
+    throw UsageError(fmt::format("policy {} keeps no power budget; use joule-price or powerflow", options_.policy));
+  }
+  for (JobRecord& one : store_.jobs()) kept_[one.job] = one;
+  for (Transition& one : store_.transitions()) kept_wanted_[one.job] = one;
+  order_ = store_.order().value_or(PowerOrder{options_.budget, std::nullopt, options_.budget});
+  status_.policy = options_.policy;
+  status_.mode = name_of(options_.mode);
+}
+
+Controller::~Controller() = default;
+
+void Controller::cycle(Seconds now) {
+  const Nanoseconds begin_ns = monotonic_now();
+  EngineView view;
+  try {
+    view = engine_.observe();
+  } catch (const Error& error) {
+    const std::lock_guard lock(mutex_);
+    status_.trouble = error.what();
+    throw;
+  }
+  if (!scheduler_) {
+    begun_ = now;
+    begin(view);
+  }
+  scheduler_->state().now = now - begun_;
+  decided_.clear();
+  read_jobs(view, now);
+  find_others(view);
+  set_nodes(view);
+  adopt(now);
+  set_limit(view, now);
+  if (options_.mode != ControllerMode::kObserves) decide(now);
+  causes_.clear();
+  std::vector<JobRecord> records;
+  for (const std::int64_t id : std::exchange(changed_, {})) {
+    if (const auto job = jobs_.find(id); job != jobs_.end()) records.push_back(job->second.record);
+  }
+  if (!records.empty()) store_.keep(records);
+  if (options_.mode == ControllerMode::kActs) act(view, now);
+  publish(view, now);
+  const std::lock_guard lock(mutex_);
+  status_.cycle = to_seconds(monotonic_now() - begin_ns);
+}
+
+// ---- the scheduler's calls
+
+void Controller::settle(int job) {
+  ClusterState& state = scheduler_->state();
+  ClusterJob& one = state.jobs[at(job)];
+  const Seconds passed = state.now - one.since;
+  one.done = std::min(one.iterations, one.done + one.iterations_per_second * passed.value());
+  one.energy += one.power * passed;
+  one.gpu_time += passed * one.gpus;
+  one.since = state.now;
+}
+
+void Controller::stopped(int job) {
+  ClusterJob& one = scheduler_->state().jobs[at(job)];
+  one.iterations_per_second = 0.0;
+  one.power = Watts(0.0);
+}
+
+// Until the job is settled the policy leaves it alone.
+void Controller::started(int job, bool /*resumes*/) {
+  ClusterJob& one = scheduler_->state().jobs[at(job)];
+  if (one.first_start.value() < 0.0) one.first_start = scheduler_->state().now;
+  one.in_transition = true;
+  one.iterations_per_second = 0.0;
+}
+
+// ---- the decision
+
+GpuShape Controller::target_of(const Job& job) const {
+  GpuShape shape;
+  for (const GpuBlock& block : scheduler_->placement().blocks(job.index)) {
+    shape.nodes.push_back(node_names_[at(block.node)]);
+    shape.gpus_per_node = block.count;
+  }
+  return shape;
+}
+
+void Controller::decide(Seconds now) {
+  for (int round = 0; round < kMostDecisions && scheduler_->is_due(); ++round) scheduler_->decide();
+  if (causes_.empty()) causes_.emplace_back("what is known has changed");
+  const std::string cause = fmt::format("{}", fmt::join(causes_, ", "));
+  std::vector<Transition> changes;
+  for (auto& [id, job] : jobs_) {
+    // Of a job that the engine is changing, more will be known when it has done so.
+    if (job.index < 0 || (!job.wanted && job.seen.state == EngineJobState::kChanging)) continue;
+    const GpuShape target = target_of(job);
+    const std::optional<GpuShape> has = shape_of(job.seen);
+    const bool runs = job.seen.state == EngineJobState::kRunning;
+    if (job.wanted ? job.wanted->target == target : has == target && (runs || target.nodes.empty())) continue;
+    const int speed = scheduler_->state().jobs[at(job.index)].speed;
+    changes.push_back({id, job.seen.restarts, target, speed, now});
+    job.why = fmt::format("from {} to {}: {}", has ? words_of(*has) : "GPUs of its own", words_of(target), cause);
+    decided_.push_back(fmt::format("job {}: {}", id, job.why));
+  }
+  if (changes.empty()) return;
+  store_.want(changes);
+  for (const Transition& one : changes) {
+    Job& job = jobs_.at(one.job);
+    job.wanted = one;
+    job.started = false;
+    job.no_room = now;
+    scheduler_->state().jobs[at(job.index)].in_transition = true;
+  }
+  for (const std::string& line : decided_) log_(line);
+}
+
+// ---- what follows
+
+bool Controller::has_room(const GpuShape& target) const {
+  return std::ranges::all_of(target.nodes, [&](const std::string& node) {
+    const auto used = used_on_.find(node);
+    return (used == used_on_.end() ? 0 : used->second) + target.gpus_per_node <= options_.spec.gpus_per_node;
+  });
+}
+
+void Controller::try_to(const char* what, const Job& job, const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const SystemError& error) {
+    log_(fmt::format("cannot {} job {}: {}", what, job.seen.id, error.what()));
+  }
+}
+
+void Controller::act(const EngineView& view, Seconds now) {
+  used_on_.clear();
+  for (const EngineJob& one : view.jobs) {
+    for (const NodeGpus& gpus : one.gpus) used_on_[gpus.node] += gpus.count;
+  }
+  for (auto& [id, job] : jobs_) {
+    if (job.wanted) {
+      step(job, now);
+    } else if (job.seen.state == EngineJobState::kPending && is_rigid(job)) {
+      if (job.seen.held) try_to("release", job, [&] { engine_.start(job.seen); });
+    } else if (job.seen.state == EngineJobState::kPending && !job.seen.held && job.seen.reason != "Dependency") {
+      try_to("hold", job, [&] { engine_.hold(job.seen); });
+    }
+  }
+}
+
+void Controller::step(Job& job, Seconds now) {
+  const auto stop_asking = [&] {
+    const std::lock_guard lock(mutex_);
+    stops_.erase(job.seen.id);
+  };
+  TransitionFacts facts;
+  facts.asks = job.reports > 0 || job.record.told == job.seen.restarts;
+  facts.told = job.record.told == job.seen.restarts;
+  facts.room = has_room(job.wanted->target);
+  facts.now = now;
+  facts.stop_within = options_.stop_within;
+  if (!facts.room && job.seen.state == EngineJobState::kPending) job.no_room = now;
+  switch (next_step(*job.wanted, job.seen, facts)) {
+    case TransitionStep::kWait: break;
+    case TransitionStep::kAskToStop: {
+      if (!facts.told) {
+        // Kept before it is told, so that its end is not taken for the end of its work.
+        job.record.told = job.seen.restarts;
+        store_.keep(std::vector{job.record});
+      }
+      const std::lock_guard lock(mutex_);
+      stops_.insert(job.seen.id);
+      break;
+    }
+    case TransitionStep::kRequeue:
+      stop_asking();
+      try_to("requeue", job, [&] { engine_.requeue_held(job.seen); });
+      break;
+    case TransitionStep::kHold: try_to("hold", job, [&] { engine_.hold(job.seen); }); break;
+    case TransitionStep::kResize: try_to("resize", job, [&] { engine_.resize(job.seen, job.wanted->target); }); break;
+    case TransitionStep::kStart:
+      if (job.started && job.seen.reason == "BadConstraints") return failed(job, now, "no node can run it so");
+      stop_asking();  // what it was told before it stopped is not for the job that starts
+      try_to("start", job, [&] { engine_.start(job.seen); });
+      job.started = true;
+      break;
+    case TransitionStep::kSettled: return settled(job);
+    case TransitionStep::kMisplaced: return failed(job, now, "it has started elsewhere");
+  }
+  const Seconds begun = std::max(job.wanted->since, job.no_room);
+  if (now - begun > options_.stop_within + options_.settle_within) {
+    failed(job, now, fmt::format("it took more than {} s", (options_.stop_within + options_.settle_within).value()));
+  }
+}
+
+void Controller::settled(Job& job) {
+  store_.settled(job.seen.id);
+  job.wanted.reset();
+  if (job.record.failures > 0) changed_.insert(job.seen.id);
+  job.record.failures = 0;
+  if (job.index < 0) return;
+  ClusterJob& one = scheduler_->state().jobs[at(job.index)];
+  one.in_transition = false;
+  if (!one.has_gpus()) return;
+  try_to("explain", job, [&] { engine_.explain(job.seen, "flyball: " + job.why); });
+  settle(job.index);
+  one.phase = JobPhase::kRunning;
+  one.done = job.record.iteration;
+  const ClusterJobKind& kind = scheduler_->state().kind_of(job.index);
+  one.power = scheduler_->state().counted(one.kind, at(kind.size_index(one.gpus)), at(one.speed));
+}
+
+// The job is left where it is, and out of the scheduler's sight, until the time to try again has come.
+void Controller::failed(Job& job, Seconds now, const std::string& why) {
+  const std::int64_t id = job.seen.id;
+  ++job.record.failures;
+  store_.keep(std::vector{job.record});
+  store_.settled(id);
+  const double times = static_cast<double>(1u << static_cast<unsigned>(std::clamp(job.record.failures - 1, 0, 10)));
+  job.not_before = now + options_.back_off * times;
+  const std::string then = is_rigid(job) ? "it is left alone from now on"
+                                         : fmt::format("it is left alone for {:.0f} s", (job.not_before - now).value());
+  {
+    const std::lock_guard lock(mutex_);
+    stops_.erase(id);
+  }
+  job.wanted.reset();
+  leave_alone(job, fmt::format("a change came to nothing ({}), {}", why, then));
+  log_(fmt::format("job {}: {}", id, job.why));
+}
+
+// ---- from and to other threads
+
+ElasticAnswer Controller::report(std::int64_t job, std::optional<std::int64_t> user, const ElasticReport& told) {
+  const std::lock_guard lock(mutex_);
+  const auto owner = users_.find(job);
+  if (owner == users_.end()) throw ReportRefusal(404, fmt::format("there is no elastic job {}", job));
+  if (user && *user != 0 && *user != owner->second) {
+    throw ReportRefusal(403, fmt::format("job {} is another user's", job));
+  }
+  told_[job] = told;
+  return {stops_.count(job) != 0};
+}
+
+void Controller::order_budget(const BudgetOrder& order) {
+  const std::lock_guard lock(mutex_);
+  new_order_ = order;
+}
+
+ClusterRunStatus Controller::status() const {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+ClusterJobStatus Controller::status_of(const Job& job) const {
+  ClusterJobStatus shown;
+  shown.job = job.seen.id;
+  shown.user = job.seen.user_name;
+  shown.kind = job.option.kind;
+  for (const NodeGpus& one : job.seen.gpus) {
+    shown.nodes.push_back(one.node);
+    shown.gpus += one.count;
+  }
+  shown.to_gpus = job.wanted ? job.wanted->target.gpus() : shown.gpus;
+  shown.iteration = job.record.iteration;
+  shown.iterations = job.iterations();
+  shown.step = job.step;
+  shown.why = job.why;
+  const bool runs = job.seen.state == EngineJobState::kRunning;
+  shown.state = job.wanted      ? (runs || job.wanted->target.nodes.empty() ? "stopping" : "starting")
+                : job.index < 0 ? "left alone"
+                : runs          ? "running"
+                                : "waiting";
+  if (job.index < 0) return shown;
+  const ClusterState& state = scheduler_->state();
+  const ClusterJob& one = state.jobs[at(job.index)];
+  if (one.has_gpus()) {
+    shown.power = state.counted(one.kind, at(state.kind_of(job.index).size_index(one.gpus)), at(one.speed));
+  }
+  return shown;
+}
+
+void Controller::publish(const EngineView& view, Seconds now) {
+  ClusterRunStatus next;
+  next.policy = options_.policy;
+  next.mode = name_of(options_.mode);
+  next.budget = order_.at(now);
+  if (order_.until && now < *order_.until) next.until = order_.until;
+  next.others = others_power_;
+  next.limit = scheduler_->state().power_limit;
+  next.decisions = scheduler_->decisions();
+  std::map<std::int64_t, std::int64_t> users;
+  for (const auto& [id, job] : jobs_) {
+    users[id] = job.seen.user;
+    next.jobs.push_back(status_of(job));
+    next.power += next.jobs.back().power;
+  }
+  std::map<std::string, int> used;
+  for (const EngineJob& one : view.jobs) {
+    for (const NodeGpus& gpus : one.gpus) used[gpus.node] += gpus.count;
+  }
+  for (const EngineNode& node : view.nodes) {
+    if (node.gpus == 0) continue;
+    const auto index = node_index_.find(node.name);
+    const bool ours = index != node_index_.end() && !scheduler_->placement().is_away(index->second);
+    next.nodes.push_back({node.name, node.state, node.gpus, used[node.name], ours});
+  }
+  const std::lock_guard lock(mutex_);
+  next.cycle = status_.cycle;
+  status_ = std::move(next);
+  users_ = std::move(users);
+  std::erase_if(stops_, [&](std::int64_t id) { return users_.count(id) == 0; });
+}
+
+}  // namespace flyball

@@ -1,0 +1,170 @@
+// The controller of a real cluster: a host of the scheduler (cluster/scheduler.h) that lives in real time. Each cycle
+// looks at the cluster engine, tells the scheduler what has happened, writes down what is wanted from now on
+// (controller_store.h), and takes the next step of every job that is on its way (transition.h).
+//
+// A job that is not elastic is left alone. Nodes on which such jobs have GPUs are out of use as a whole, and so are
+// those that are down or drained; an elastic job that shares a node with one of them stays as it is until it is alone
+// again. What GPUs without elastic jobs draw is taken off the budget. A job in transition is held; the policy does not
+// touch it. Where a transition comes to nothing, the job is left as it is for a while, and for good the third time.
+//
+// One thread calls cycle(); all other functions are thread-safe.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/names.h"
+#include "cluster/scheduler.h"
+#include "controller/cluster_engine.h"
+#include "controller/controller_store.h"
+#include "controller/elastic_option.h"
+#include "controller/transition.h"
+#include "wire/cluster_messages.h"
+
+namespace flyball {
+
+enum class ControllerMode {
+  kActs,
+  kObserves,  // learns what running jobs cost; decides nothing
+  kDryRun     // decides, and does nothing; for one cycle
+};
+template <>
+inline constexpr auto kNamesOf<ControllerMode> = name_list("acts", "observes", "dry run");
+
+struct ControllerOptions {
+  ClusterSpec spec;  // of the GPUs, complete; nodes and gpus_per_node are taken from the engine
+  std::string policy{kDefaultPolicy};
+  Watts budget;  // of all GPUs, unless the store has an order
+  ControllerMode mode = ControllerMode::kActs;
+  Seconds stop_within{30};     // how long a job may take to end once it was asked to
+  Seconds settle_within{120};  // how long a transition may take besides
+  Seconds back_off{60};  // how long a job is left alone after its first failed transition; twice that after the next
+  int tries = 3;         // failed transitions after which it is left alone for good
+};
+
+// A report that cannot be taken. `status` is HTTP's: 403 where the job is another user's, 404 where there is none.
+class ReportRefusal : public Error {
+ public:
+  ReportRefusal(unsigned status, const std::string& what) : Error(what), status_(status) {}
+  [[nodiscard]] unsigned status() const { return status_; }
+
+ private:
+  unsigned status_;
+};
+
+class Controller : private SchedulerHost {
+ public:
+  using Log = std::function<void(const std::string& words)>;
+
+  // Engine and store must outlive this object. Throws DatabaseError, and UsageError for a policy that keeps no budget.
+  Controller(ClusterEngine& engine, ControllerStore& store, ControllerOptions options, Log log);
+  ~Controller() override;
+
+  // Looks and acts once. `now` is Unix time, and never goes back. Throws SystemError and InputError where the engine
+  // cannot be asked, when nothing has been done; UsageError for a cluster without GPUs. An act that the engine refuses
+  // is logged and tried again in a later cycle. Blocks as long as the engine's calls.
+  void cycle(Seconds now);
+
+  // Takes a job's report, and answers whether it is to stop. `user` is who reports, if that is known. Throws
+  // ReportRefusal.
+  [[nodiscard]] ElasticAnswer report(std::int64_t job, std::optional<std::int64_t> user, const ElasticReport& told);
+  void order_budget(const BudgetOrder& order);
+  [[nodiscard]] ClusterRunStatus status() const;
+
+  // What was decided in the last cycle, in words, one line for each job.
+  [[nodiscard]] const std::vector<std::string>& decided() const { return decided_; }
+
+ private:
+  struct Job {
+    EngineJob seen;
+    ElasticOption option;
+    JobRecord record;
+    std::optional<Transition> wanted;
+    int index = -1;        // in the scheduler; -1: it is left alone
+    bool misfit = false;   // it found no place among the scheduler's jobs where it runs
+    bool started = false;  // start() was called for this transition
+    Seconds no_room{0};    // when its target was last seen taken
+    Seconds not_before{0};
+    std::string why;
+    // Since it started:
+    Seconds step;
+    int reports = 0;
+
+    [[nodiscard]] double iterations() const { return record.iterations > 0.0 ? record.iterations : option.iterations; }
+  };
+  void settle(int job) override;
+  void stopped(int job) override;
+  void moves(int /*job*/) override {}
+  void started(int job, bool resumes) override;
+  void changed_speed(int /*job*/) override {}
+  void changed_partner(int /*job*/) override {}
+  void emptied(int /*node*/) override {}
+
+  // Before a decision.
+  void begin(const EngineView& view);
+  void read_jobs(const EngineView& view, Seconds now);
+  void end(std::int64_t id, const char* how);
+  void take_reports();
+  void take_report(Job& job, const ElasticReport& told);
+  void learn(Job& job);
+  void find_others(const EngineView& view);
+  void set_nodes(const EngineView& view);
+  void adopt(Seconds now);
+  bool adopt(Job& job, const GpuShape& shape, int speed);
+  void set_limit(const EngineView& view, Seconds now);
+  int kind_of(const ElasticOption& option);
+  int add_job(const Job& job);
+  void leave_alone(Job& job, const std::string& why);
+  [[nodiscard]] bool is_eligible(const Job& job) const;
+  [[nodiscard]] bool is_rigid(const Job& job) const { return job.record.failures >= options_.tries; }
+  [[nodiscard]] bool stopped_for_us(const Job& job) const;
+  [[nodiscard]] std::optional<std::vector<int>> indices_of(const GpuShape& shape) const;
+
+  // The decision, and what follows.
+  void decide(Seconds now);
+  [[nodiscard]] GpuShape target_of(const Job& job) const;
+  void act(const EngineView& view, Seconds now);
+  void step(Job& job, Seconds now);
+  void settled(Job& job);
+  void failed(Job& job, Seconds now, const std::string& why);
+  void try_to(const char* what, const Job& job, const std::function<void()>& act);
+  [[nodiscard]] bool has_room(const GpuShape& target) const;
+  void publish(const EngineView& view, Seconds now);
+  [[nodiscard]] ClusterJobStatus status_of(const Job& job) const;
+
+  ClusterEngine& engine_;
+  ControllerStore& store_;
+  ControllerOptions options_;
+  Log log_;
+  std::optional<Scheduler> scheduler_;
+  Seconds begun_;
+  std::vector<std::string> node_names_;  // by the scheduler's index, rising
+  std::map<std::string, int> node_index_;
+  std::map<std::string, int> kinds_;  // by ElasticOption without iterations
+  std::map<std::int64_t, Job> jobs_;
+  std::map<std::int64_t, JobRecord> kept_;  // of jobs that have not been seen since the start
+  std::map<std::int64_t, Transition> kept_wanted_;
+  std::set<std::int64_t> refused_;      // jobs with an option that is wrong
+  std::set<std::string> others_on_;     // nodes with jobs that are not elastic, or not movable
+  std::map<std::string, int> used_on_;  // GPUs that any job has
+  std::set<std::int64_t> changed_;      // whose record is to be kept
+  PowerOrder order_;
+  Watts others_power_;
+  std::vector<std::string> causes_;  // what has happened since the last decision
+  std::vector<std::string> decided_;
+
+  mutable std::mutex mutex_;                    // guards what follows
+  std::map<std::int64_t, ElasticReport> told_;  // the last of each job
+  std::optional<BudgetOrder> new_order_;
+  std::map<std::int64_t, std::int64_t> users_;  // by job
+  std::set<std::int64_t> stops_;                // jobs that are to be told to stop
+  ClusterRunStatus status_;
+};
+
+}  // namespace flyball

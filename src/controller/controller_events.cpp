@@ -1,0 +1,390 @@
+// What the engine shows and what jobs report, as events of the scheduler.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "base/error.h"
+#include "base/index.h"
+#include "controller/controller.h"
+
+namespace flyball {
+namespace {
+
+constexpr double kNominalBatch = 65'536.0;  // samples: at least one for each GPU, and the same for all kinds
+constexpr int kReportsToLearn = 3;          // the first steps of a start are slow
+constexpr double kSmallChange = 0.005;      // of the limit, that is no reason to decide again
+
+bool has_ended(EngineJobState state) {
+  return state == EngineJobState::kCompleted || state == EngineJobState::kFailed || state == EngineJobState::kCancelled;
+}
+
+const char* end_of(EngineJobState state) {
+  if (state == EngineJobState::kCompleted) return "has finished";
+  return state == EngineJobState::kFailed ? "has failed" : "was cancelled";
+}
+
+}  // namespace
+
+// The nodes are those that have the most usual number of GPUs.
+void Controller::begin(const EngineView& view) {
+  std::map<int, int> count;
+  for (const EngineNode& node : view.nodes) {
+    if (node.gpus > 0 && node.gpus <= 64 && std::has_single_bit(static_cast<unsigned>(node.gpus))) ++count[node.gpus];
+  }
+  if (count.empty()) throw UsageError("the cluster has no node with 1, 2, 4, 8, ... GPUs");
+  const int gpus = std::ranges::max_element(count, {}, [](const auto& one) { return one.second; })->first;
+  for (const EngineNode& node : view.nodes) {
+    if (node.gpus == gpus) {
+      node_index_[node.name] = static_cast<int>(node_names_.size());
+      node_names_.push_back(node.name);
+    } else if (node.gpus > 0) {
+      log_(fmt::format("node {} is left alone: it has {} GPUs, others have {}", node.name, node.gpus, gpus));
+    }
+  }
+  ClusterSpec& spec = options_.spec;
+  spec.nodes = static_cast<int>(node_names_.size());
+  spec.gpus_per_node = gpus;
+  spec.node_shutdown = false;
+  scheduler_.emplace(spec, order_.budget, options_.policy, PolicyOptions{}, static_cast<SchedulerHost&>(*this));
+  Scheduler::Knowledge knowledge;
+  knowledge.models = true;
+  scheduler_->begin(knowledge);
+}
+
+// Whether the job has ended because it was told to, with work left.
+bool Controller::stopped_for_us(const Job& job) const {
+  return job.seen.state == EngineJobState::kCompleted && job.record.told == job.seen.restarts &&
+         job.record.iteration < job.iterations();
+}
+
+void Controller::read_jobs(const EngineView& view, Seconds now) {
+  std::set<std::int64_t> there;
+  for (const EngineJob& seen : view.jobs) {
+    std::optional<ElasticOption> option;
+    try {
+      option = parse_elastic_option(seen.comment);
+    } catch (const InputError& error) {
+      if (refused_.insert(seen.id).second) log_(fmt::format("job {} is left alone: {}", seen.id, error.what()));
+    }
+    if (!option) continue;
+    there.insert(seen.id);
+    auto known = jobs_.find(seen.id);
+    if (known == jobs_.end()) {
+      const auto record = kept_.extract(seen.id);
+      const auto wanted = kept_wanted_.extract(seen.id);
+      if (has_ended(seen.state) && !record && !wanted) continue;  // it ended before anything was known of it
+      Job job;
+      job.option = *option;
+      job.record = record ? record.mapped() : JobRecord{seen.id};
+      if (wanted) job.wanted = wanted.mapped();
+      known = jobs_.emplace(seen.id, std::move(job)).first;
+      causes_.push_back(fmt::format("job {} has come", seen.id));
+    }
+    Job& job = known->second;
+    if (job.seen.restarts != seen.restarts || has_ended(seen.state)) job.reports = 0;
+    job.seen = seen;
+  }
+  take_reports();
+  std::vector<std::pair<std::int64_t, const char*>> ended;
+  for (auto& [id, job] : jobs_) {
+    if (there.count(id) == 0) ended.emplace_back(id, "is gone");
+    if (there.count(id) == 0 || !has_ended(job.seen.state)) continue;
+    if (!stopped_for_us(job)) {
+      ended.emplace_back(id, end_of(job.seen.state));
+    } else if (!job.wanted && options_.mode == ControllerMode::kActs) {
+      job.wanted = Transition{id, job.seen.restarts, {}, 0, now};
+      store_.want({*job.wanted});
+    }
+  }
+  for (const auto& [id, how] : ended) end(id, how);
+  // What is left was never seen again.
+  for (const auto& [id, record] : std::exchange(kept_, {})) store_.forget(id);
+  for (const auto& [id, wanted] : std::exchange(kept_wanted_, {})) store_.forget(id);
+}
+
+void Controller::end(std::int64_t id, const char* how) {
+  const Job& job = jobs_.at(id);
+  if (job.index >= 0) {
+    if (job.seen.state == EngineJobState::kCompleted) {
+      scheduler_->finished(job.index);
+    } else {
+      scheduler_->cancelled(job.index);
+    }
+  }
+  log_(fmt::format("job {} {}", id, how));
+  causes_.push_back(fmt::format("job {} {}", id, how));
+  jobs_.erase(id);
+  store_.forget(id);
+}
+
+void Controller::take_reports() {
+  std::map<std::int64_t, ElasticReport> told;
+  std::optional<BudgetOrder> order;
+  {
+    const std::lock_guard lock(mutex_);
+    told.swap(told_);
+    order.swap(new_order_);
+  }
+  for (const auto& [id, report] : told) {
+    if (const auto job = jobs_.find(id); job != jobs_.end()) take_report(job->second, report);
+  }
+  if (!order) return;
+  // An order for a while leaves what counts afterwards as it was.
+  const Watts standing = order_.until ? order_.afterwards : order_.budget;
+  order_ = {order->budget, order->until, order->until ? standing : order->budget};
+  store_.keep(order_);
+}
+
+void Controller::take_report(Job& job, const ElasticReport& told) {
+  job.record.iteration = told.iteration;
+  if (told.iterations > 0.0) job.record.iterations = told.iterations;
+  changed_.insert(job.seen.id);
+  int gpus = 0;
+  for (const NodeGpus& one : job.seen.gpus) gpus += one.count;
+  if (job.seen.state != EngineJobState::kRunning || told.gpus != gpus) return;
+  ++job.reports;
+  if (told.step.value() > 0.0) job.step = told.step;
+  if (job.index < 0 || job.wanted) return;
+  ClusterJob& one = scheduler_->state().jobs[at(job.index)];
+  settle(job.index);
+  one.iterations = std::max(job.iterations(), told.iteration);
+  one.done = told.iteration;
+  one.iterations_per_second = told.step.value() > 0.0 ? 1.0 / told.step.value() : 0.0;
+  if (job.reports == kReportsToLearn && told.step.value() > 0.0) learn(job);
+}
+
+// Energy is the believed power's over the time that was measured, as long as no meter tells more.
+void Controller::learn(Job& job) {
+  const ClusterState& state = scheduler_->state();
+  const ClusterJob& one = state.jobs[at(job.index)];
+  const ClusterJobKind& kind = state.kind_of(job.index);
+  const Watts power = state.believed_cost(job.index, one.gpus, one.speed).power();
+  const MeasuredCost cost{job.option.kind,
+                          one.gpus,
+                          scheduler_->placement().nodes_of(job.index),
+                          kind.clocks[at(one.speed)].value(),
+                          job.step.value(),
+                          (power * job.step).value()};
+  scheduler_->learn(job.index, {one.speed}, [&](const ProfiledSize&) {
+    return std::vector<IterationCost>(kind.speeds, {job.step, power * job.step});
+  });
+  store_.keep(cost);
+  scheduler_->limit_changed(state.power_limit);  // decide with what is known now
+  causes_.push_back(fmt::format("job {} was measured on {} GPUs", job.seen.id, one.gpus));
+}
+
+int Controller::kind_of(const ElasticOption& option) {
+  ElasticOption key = option;
+  key.iterations = 0.0;
+  const auto [entry, is_new] = kinds_.try_emplace(key.text(), static_cast<int>(scheduler_->state().kinds.size()));
+  if (!is_new) return entry->second;
+  const ClusterSpec& spec = scheduler_->state().spec;
+  ClusterJobKind kind;
+  kind.model = option.kind;
+  kind.batch_size = kNominalBatch;
+  for (int gpus = 1; gpus <= std::min(option.max, spec.gpus()); gpus *= 2) {
+    if (gpus >= option.min) kind.sizes.push_back(gpus);
+  }
+  kind.clocks = spec.clocks;
+  kind.speeds = spec.clocks.size();
+  kind.memory_gib.resize(kind.sizes.size());
+  if (kind.sizes.empty()) return entry->second = -1;  // no job of it can be scheduled
+  const int index = scheduler_->add_kind(kind, CostSheet(kind.sizes.size(), kind.speeds));
+  for (const MeasuredCost& cost : store_.costs()) {
+    const int size = kind.size_index(cost.gpus);
+    const auto clock = std::ranges::find(kind.clocks, Megahertz(cost.clock_mhz));
+    if (cost.kind != kind.model || size < 0 || clock == kind.clocks.end()) continue;
+    scheduler_->learn({{index, size, cost.nodes}, {static_cast<int>(clock - kind.clocks.begin())}},
+                      [&](const ProfiledSize&) {
+                        return std::vector<IterationCost>(kind.speeds, {Seconds(cost.time_s), Joules(cost.energy_j)});
+                      });
+  }
+  return index;
+}
+
+int Controller::add_job(const Job& job) {
+  ClusterJob one;
+  one.kind = kind_of(job.option);
+  one.requested_gpus = scheduler_->state().kinds[at(one.kind)].sizes.front();
+  one.submit = one.since = scheduler_->state().now;
+  one.iterations = job.iterations();
+  one.done = job.record.iteration;
+  return scheduler_->add_job(one);
+}
+
+std::optional<std::vector<int>> Controller::indices_of(const GpuShape& shape) const {
+  std::vector<int> nodes;
+  for (const std::string& name : shape.nodes) {
+    const auto found = node_index_.find(name);
+    if (found == node_index_.end()) return std::nullopt;
+    nodes.push_back(found->second);
+  }
+  return nodes;
+}
+
+// Whether the scheduler could have placed the job as it lies.
+bool Controller::is_eligible(const Job& job) const {
+  if (is_rigid(job) || !job.seen.resizable) return false;
+  const std::optional<GpuShape> shape = shape_of(job.seen);
+  if (!shape || shape->nodes.empty()) return false;
+  const auto nodes = indices_of(*shape);
+  const int gpus = shape->gpus_per_node;
+  if (!nodes || !std::has_single_bit(static_cast<unsigned>(gpus)) ||
+      !std::has_single_bit(static_cast<unsigned>(shape->nodes.size()))) {
+    return false;
+  }
+  if (shape->gpus() < job.option.min || shape->gpus() > job.option.max) return false;
+  if (shape->nodes.size() > 1 && gpus < options_.spec.gpus_per_node) return false;
+  return !job.misfit ||
+         std::ranges::all_of(*nodes, [&](int node) { return scheduler_->placement().used_on(node) == 0; });
+}
+
+void Controller::leave_alone(Job& job, const std::string& why) {
+  if (job.index >= 0) scheduler_->cancelled(job.index);
+  job.index = -1;
+  job.why = why;
+}
+
+// A job that cannot be moved makes its nodes those of others, and so every job on them.
+void Controller::find_others(const EngineView& view) {
+  others_on_.clear();
+  const auto add = [&](const EngineJob& job) {
+    bool is_new = false;
+    for (const NodeGpus& one : job.gpus) is_new |= others_on_.insert(one.node).second;
+    return is_new;
+  };
+  for (const EngineJob& seen : view.jobs) {
+    if (jobs_.count(seen.id) == 0) add(seen);
+  }
+  bool again = true;
+  while (again) {
+    again = false;
+    for (auto& [id, job] : jobs_) {
+      if (job.wanted || job.seen.gpus.empty()) continue;
+      const bool beside =
+          std::ranges::any_of(job.seen.gpus, [&](const NodeGpus& one) { return others_on_.count(one.node) != 0; });
+      const bool stays = job.index < 0 && !is_eligible(job);
+      if (beside || stays) again |= add(job.seen);
+    }
+  }
+  for (auto& [id, job] : jobs_) {
+    if (job.index < 0 || job.wanted || job.seen.gpus.empty()) continue;
+    if (others_on_.count(job.seen.gpus.front().node) == 0) continue;
+    leave_alone(job, "it shares a node with jobs that are not elastic");
+    causes_.push_back(fmt::format("job {} shares a node with others", id));
+  }
+}
+
+void Controller::set_nodes(const EngineView& view) {
+  std::map<std::string, bool> usable;
+  for (const EngineNode& node : view.nodes) usable[node.name] = node.usable;
+  for (int index = 0; at(index) < node_names_.size(); ++index) {
+    const std::string& name = node_names_[at(index)];
+    const bool away = !usable[name] || others_on_.count(name) != 0;
+    if (away == scheduler_->placement().is_away(index)) continue;
+    causes_.push_back(fmt::format("node {} is {}", name, away ? "away" : "back"));
+    scheduler_->set_away(index, away);
+  }
+}
+
+bool Controller::adopt(Job& job, const GpuShape& shape, int speed) {
+  const auto nodes = indices_of(shape);
+  if (!nodes) return false;
+  const bool away = std::ranges::any_of(*nodes, [&](int node) { return scheduler_->placement().is_away(node); });
+  const int index = away ? -1 : add_job(job);
+  if (away || !scheduler_->adopted(index, *nodes, shape.gpus_per_node, speed)) return false;
+  job.index = index;
+  ClusterJob& one = scheduler_->state().jobs[at(index)];
+  const ClusterJobKind& kind = scheduler_->state().kind_of(index);
+  one.power = scheduler_->state().counted(one.kind, at(kind.size_index(one.gpus)), at(speed));
+  return true;
+}
+
+// Jobs that are on their way come first, as they will lie; then those that run, large ones first, since they need whole
+// nodes; then those that wait.
+void Controller::adopt(Seconds now) {
+  std::vector<Job*> order;
+  for (auto& [id, job] : jobs_) {
+    if (job.index < 0 && !is_rigid(job) && job.not_before <= now) order.push_back(&job);
+  }
+  const auto weight = [](const Job* job) {
+    if (job->wanted) return 1'000'000 + job->wanted->target.gpus();
+    const std::optional<GpuShape> shape = shape_of(job->seen);
+    return shape ? shape->gpus() : 0;
+  };
+  std::ranges::stable_sort(order, std::greater(), weight);
+  const int top = static_cast<int>(options_.spec.clocks.size()) - 1;
+  for (Job* job : order) {
+    if (kind_of(job->option) < 0) {
+      job->why = "no number of GPUs from its min to its max is a power of two that the cluster has";
+      continue;
+    }
+    if (job->wanted && !job->wanted->target.nodes.empty()) {
+      if (adopt(*job, job->wanted->target, std::min(job->wanted->speed, top))) {
+        scheduler_->state().jobs[at(job->index)].in_transition = true;
+        continue;
+      }
+      store_.settled(job->seen.id);  // undone: its nodes are gone
+      job->wanted.reset();
+    }
+    const bool runs = job->seen.state == EngineJobState::kRunning;
+    if (!job->wanted && runs) {
+      const std::optional<GpuShape> shape = shape_of(job->seen);
+      const bool beside =
+          std::ranges::any_of(job->seen.gpus, [&](const NodeGpus& one) { return others_on_.count(one.node) != 0; });
+      if (beside || !is_eligible(*job)) {
+        if (job->why.empty()) job->why = "it lies where the scheduler would not put it, or beside other jobs";
+        continue;
+      }
+      job->misfit = !adopt(*job, *shape, top);
+      if (!job->misfit) job->why = "it was found running so";
+    } else if (options_.mode != ControllerMode::kObserves && job->seen.reason != "Dependency" &&
+               job->seen.state != EngineJobState::kChanging) {
+      if (!job->seen.resizable) {
+        job->why = "its GPUs were not asked for by --gpus-per-node, or it is part of an array";
+        continue;
+      }
+      job->index = add_job(*job);
+      scheduler_->arrived(job->index);
+      job->why = "it waits";
+    }
+  }
+  // A job that the scheduler knows and that is not where it belongs, by no transition: Slurm or a user has moved it.
+  for (auto& [id, job] : jobs_) {
+    if (job.index < 0 || job.wanted) continue;
+    const bool has_gpus = scheduler_->state().jobs[at(job.index)].has_gpus();
+    if (job.seen.state == EngineJobState::kPending && has_gpus) {
+      scheduler_->preempted(job.index);
+      causes_.push_back(fmt::format("job {} was put back into the queue", id));
+    } else if (job.seen.state == EngineJobState::kRunning && has_gpus && shape_of(job.seen) != target_of(job)) {
+      leave_alone(job, "it runs where it was not put");
+    }
+  }
+}
+
+// GPUs without elastic jobs draw what idle ones do, those of other jobs at most their boards' limit.
+void Controller::set_limit(const EngineView& view, Seconds now) {
+  int ours = 0;
+  for (const auto& [id, job] : jobs_) {
+    if (job.index >= 0) ours += scheduler_->state().jobs[at(job.index)].gpus;
+  }
+  int others = 0;
+  int all = 0;
+  for (const EngineJob& one : view.jobs) {
+    const auto job = jobs_.find(one.id);
+    if (job != jobs_.end() && job->second.index >= 0) continue;
+    for (const NodeGpus& gpus : one.gpus) others += gpus.count;
+  }
+  for (const EngineNode& node : view.nodes) all += node.gpus;
+  others_power_ = options_.spec.limit * static_cast<double>(others) +
+                  options_.spec.idle * std::max(0.0, double(all - ours - others));
+  const Watts limit = std::max(Watts(1.0), order_.at(now) - others_power_);
+  const Watts before = scheduler_->state().power_limit;
+  if (std::abs(limit / before - 1.0) <= kSmallChange) return;
+  causes_.push_back(fmt::format("{:.0f} W are for elastic jobs", limit.value()));
+  scheduler_->limit_changed(limit);
+}
+
+}  // namespace flyball

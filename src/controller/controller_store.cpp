@@ -1,0 +1,182 @@
+// The nodes of a transition are one text with commas between, which no node's name holds.
+#include "controller/controller_store.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace flyball {
+namespace {
+
+constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kApplication = 0x666c7963;  // "flyc"
+
+constexpr const char* kTables = R"(
+CREATE TABLE IF NOT EXISTS transitions(job INTEGER PRIMARY KEY, restarts INTEGER NOT NULL, nodes TEXT NOT NULL,
+  gpus_per_node INTEGER NOT NULL, speed INTEGER NOT NULL, since REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS jobs(job INTEGER PRIMARY KEY, iteration REAL NOT NULL, iterations REAL NOT NULL,
+  failures INTEGER NOT NULL, told INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS costs(kind TEXT NOT NULL, gpus INTEGER NOT NULL, nodes INTEGER NOT NULL,
+  clock_mhz REAL NOT NULL, time_s REAL NOT NULL, energy_j REAL NOT NULL,
+  PRIMARY KEY(kind, gpus, nodes, clock_mhz)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS orders(one INTEGER PRIMARY KEY CHECK(one=1), budget_w REAL NOT NULL, until REAL NOT NULL,
+  afterwards_w REAL NOT NULL);
+)";
+
+std::int64_t pragma(Database& database, const char* sql) {
+  Statement statement(database, sql);
+  const std::int64_t value = statement.next() ? statement.integer(0) : 0;
+  while (statement.next()) {
+  }
+  return value;
+}
+
+}  // namespace
+
+ControllerStore::ControllerStore(const std::string& path) : database_(path.empty() ? ":memory:" : path) {
+  const std::int64_t application = pragma(database_, "PRAGMA application_id");
+  const std::int64_t format = pragma(database_, "PRAGMA user_version");
+  const std::int64_t tables = pragma(database_, "SELECT count(*) FROM sqlite_master");
+  if (tables > 0 && application != kApplication) {
+    throw InputError({path}, "is another program's database", "name another file (--database)");
+  }
+  if (format > kFormat) {
+    throw InputError({path}, fmt::format("this database has format {}, this program writes {}", format, kFormat),
+                     "use the program that wrote it, or name another file");
+  }
+  database_.begin_writing();
+  in_transaction([&] {
+    database_.execute(kTables);
+    database_.execute(fmt::format("PRAGMA application_id={}; PRAGMA user_version={}", kApplication, kFormat).c_str());
+  });
+}
+
+template <class Write>
+void ControllerStore::in_transaction(const Write& write) {
+  database_.execute("BEGIN IMMEDIATE");
+  try {
+    write();
+    database_.execute("COMMIT");
+  } catch (...) {
+    if (database_.in_transaction()) database_.execute("ROLLBACK");
+    throw;
+  }
+}
+
+std::vector<Transition> ControllerStore::transitions() {
+  std::vector<Transition> all;
+  Statement rows(database_, "SELECT job, restarts, nodes, gpus_per_node, speed, since FROM transitions ORDER BY job");
+  while (rows.next()) {
+    Transition one;
+    one.job = rows.integer(0);
+    one.restarts = static_cast<int>(rows.integer(1));
+    const std::string nodes = rows.text(2);
+    if (!nodes.empty()) {
+      for (const std::string_view node : split_at(',', nodes)) one.target.nodes.emplace_back(node);
+    }
+    one.target.gpus_per_node = static_cast<int>(rows.integer(3));
+    one.speed = static_cast<int>(rows.integer(4));
+    one.since = Seconds(rows.number(5));
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+std::vector<JobRecord> ControllerStore::jobs() {
+  std::vector<JobRecord> all;
+  Statement rows(database_, "SELECT job, iteration, iterations, failures, told FROM jobs ORDER BY job");
+  while (rows.next()) {
+    all.push_back({rows.integer(0), rows.number(1), rows.number(2), static_cast<int>(rows.integer(3)),
+                   static_cast<int>(rows.integer(4))});
+  }
+  return all;
+}
+
+std::vector<MeasuredCost> ControllerStore::costs() {
+  std::vector<MeasuredCost> all;
+  Statement rows(
+      database_,
+      "SELECT kind, gpus, nodes, clock_mhz, time_s, energy_j FROM costs ORDER BY kind, gpus, nodes, clock_mhz");
+  while (rows.next()) {
+    all.push_back({rows.text(0), static_cast<int>(rows.integer(1)), static_cast<int>(rows.integer(2)), rows.number(3),
+                   rows.number(4), rows.number(5)});
+  }
+  return all;
+}
+
+std::optional<PowerOrder> ControllerStore::order() {
+  Statement rows(database_, "SELECT budget_w, until, afterwards_w FROM orders");
+  if (!rows.next()) return std::nullopt;
+  PowerOrder order{Watts(rows.number(0)), std::nullopt, Watts(rows.number(2))};
+  if (rows.number(1) > 0.0) order.until = Seconds(rows.number(1));
+  rows.next();
+  return order;
+}
+
+void ControllerStore::want(const std::vector<Transition>& changes) {
+  in_transaction([&] {
+    Statement statement(database_, "REPLACE INTO transitions VALUES(?,?,?,?,?,?)");
+    for (const Transition& one : changes) {
+      const std::string nodes = fmt::format("{}", fmt::join(one.target.nodes, ","));
+      statement.bind(1, one.job)
+          .bind(2, std::int64_t{one.restarts})
+          .bind(3, std::string_view(nodes))
+          .bind(4, std::int64_t{one.target.gpus_per_node})
+          .bind(5, std::int64_t{one.speed})
+          .bind(6, one.since.value())
+          .run();
+    }
+  });
+}
+
+void ControllerStore::settled(std::int64_t job) {
+  in_transaction([&] { Statement(database_, "DELETE FROM transitions WHERE job=?").bind(1, job).run(); });
+}
+
+void ControllerStore::keep(const std::vector<JobRecord>& jobs) {
+  in_transaction([&] {
+    Statement statement(database_, "REPLACE INTO jobs VALUES(?,?,?,?,?)");
+    for (const JobRecord& one : jobs) {
+      statement.bind(1, one.job)
+          .bind(2, one.iteration)
+          .bind(3, one.iterations)
+          .bind(4, std::int64_t{one.failures})
+          .bind(5, std::int64_t{one.told})
+          .run();
+    }
+  });
+}
+
+void ControllerStore::forget(std::int64_t job) {
+  in_transaction([&] {
+    Statement(database_, "DELETE FROM transitions WHERE job=?").bind(1, job).run();
+    Statement(database_, "DELETE FROM jobs WHERE job=?").bind(1, job).run();
+  });
+}
+
+void ControllerStore::keep(const MeasuredCost& cost) {
+  in_transaction([&] {
+    Statement(database_, "REPLACE INTO costs VALUES(?,?,?,?,?,?)")
+        .bind(1, std::string_view(cost.kind))
+        .bind(2, std::int64_t{cost.gpus})
+        .bind(3, std::int64_t{cost.nodes})
+        .bind(4, cost.clock_mhz)
+        .bind(5, cost.time_s)
+        .bind(6, cost.energy_j)
+        .run();
+  });
+}
+
+void ControllerStore::keep(const PowerOrder& order) {
+  in_transaction([&] {
+    Statement(database_, "REPLACE INTO orders VALUES(1,?,?,?)")
+        .bind(1, order.budget.value())
+        .bind(2, order.until ? order.until->value() : 0.0)
+        .bind(3, order.afterwards.value())
+        .run();
+  });
+}
+
+}  // namespace flyball

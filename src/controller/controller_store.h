@@ -1,0 +1,69 @@
+// What the controller must not forget, in a SQLite file: what it wants of which job, what jobs have told and cost, and
+// the budget. Everything else is the engine's. Every function is one transaction, on the disk when it returns. Throws
+// DatabaseError. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "controller/transition.h"
+#include "database/database.h"
+
+namespace flyball {
+
+// What is kept of a job beside its transition.
+struct JobRecord {
+  std::int64_t job = 0;
+  double iteration = 0.0;   // that it last reported
+  double iterations = 0.0;  // of the whole job; 0: not reported
+  int failures = 0;         // transitions that came to nothing, one after another
+  int told = -1;            // the restarts that the engine had counted when the job was last told to stop
+};
+
+// What an iteration of a kind was measured to take.
+struct MeasuredCost {
+  std::string kind;
+  int gpus = 1;
+  int nodes = 1;
+  double clock_mhz = 0.0;
+  double time_s = 0.0;
+  double energy_j = 0.0;
+};
+
+// The watts of all GPUs. From `until` (Unix time) on, `afterwards` counts.
+struct PowerOrder {
+  Watts budget;
+  std::optional<Seconds> until;
+  Watts afterwards;
+
+  [[nodiscard]] Watts at(Seconds now) const { return until && now >= *until ? afterwards : budget; }
+};
+
+class ControllerStore {
+ public:
+  // Opens or makes the file; an empty path keeps everything in memory. Also throws InputError where the file is another
+  // program's or of a newer format.
+  explicit ControllerStore(const std::string& path);
+
+  [[nodiscard]] std::vector<Transition> transitions();
+  [[nodiscard]] std::vector<JobRecord> jobs();
+  [[nodiscard]] std::vector<MeasuredCost> costs();
+  [[nodiscard]] std::optional<PowerOrder> order();
+
+  void want(const std::vector<Transition>& changes);  // each in the place of its job's last one
+  void settled(std::int64_t job);                     // nothing more is wanted of it
+  void keep(const std::vector<JobRecord>& jobs);
+  void forget(std::int64_t job);  // with its transition
+  void keep(const MeasuredCost& cost);
+  void keep(const PowerOrder& order);
+
+ private:
+  template <class Write>
+  void in_transaction(const Write& write);
+
+  Database database_;
+};
+
+}  // namespace flyball

@@ -1,0 +1,25 @@
+// What makes a job of a cluster engine an elastic one: a text in its comment.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace flyball {
+
+// "flyball:elastic,kind=NAME,iterations=N,min=1,max=8". Jobs of one kind cost the same per iteration.
+struct ElasticOption {
+  std::string kind;
+  double iterations = 0.0;
+  int min = 1;  // GPUs
+  int max = 1;
+
+  [[nodiscard]] std::string text() const;
+  bool operator==(const ElasticOption&) const = default;
+};
+
+// Reads the option from a comment, in which other words may stand before and after it, with blanks or semicolons
+// between. Returns nothing where the comment has none. Throws InputError where there is one that is wrong.
+[[nodiscard]] std::optional<ElasticOption> parse_elastic_option(std::string_view comment);
+
+}  // namespace flyball

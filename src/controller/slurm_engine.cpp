@@ -1,0 +1,281 @@
+// A job's GPUs are in gres_detail, a text for each of its nodes in their order: "gpu:a100:2(IDX:0-1)".
+#include "controller/slurm_engine.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "controller/command_output.h"
+
+namespace flyball {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr long kMostNodes = 1'000'000;  // of one list
+
+[[noreturn]] void refuse(const std::string& source, const std::string& problem) {
+  throw InputError({source}, problem, "use a Slurm that prints what 22.05 or a later version does");
+}
+
+// Later versions say {"set": true, "infinite": false, "number": 3} where 22.05 says 3.
+std::int64_t number_of(const Json& object, const char* name, std::int64_t standard) {
+  const auto found = object.find(name);
+  if (found == object.end()) return standard;
+  if (found->is_number()) return found->get<std::int64_t>();
+  if (!found->is_object() || !found->value("set", false)) return standard;
+  const auto number = found->find("number");
+  return number != found->end() && number->is_number() ? number->get<std::int64_t>() : standard;
+}
+
+std::string text_of(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// Later versions say ["RUNNING"] where 22.05 says "RUNNING".
+std::vector<std::string> words_of(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end()) return {};
+  if (found->is_string()) return {found->get<std::string>()};
+  std::vector<std::string> words;
+  for (const Json& word : *found) {
+    if (word.is_string()) words.push_back(word.get<std::string>());
+  }
+  return words;
+}
+
+// "0-1,3": 0, 1, 3.
+std::vector<std::size_t> indices_of(std::string_view text) {
+  std::vector<std::size_t> indices;
+  for (const std::string_view part : split_at(',', text)) {
+    const std::size_t dash = part.find('-');
+    const auto first = parse_integer(part.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : parse_integer(part.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last > 1023) return {};
+    for (long index = *first; index <= *last; ++index) indices.push_back(static_cast<std::size_t>(index));
+  }
+  return indices;
+}
+
+// "gpu:a100:2(IDX:0-1)" is 2 GPUs, "gpu:4" is 4, "gpu:a100:1(IDX:0),gpu:h100:2(IDX:1-2)" is 3; other resources are
+// passed over.
+NodeGpus gpus_in(std::string_view text) {
+  NodeGpus all;
+  while (!text.empty()) {
+    std::size_t end = 0;
+    for (int depth = 0; end < text.size() && (text[end] != ',' || depth > 0); ++end) {
+      depth += text[end] == '(' ? 1 : text[end] == ')' ? -1 : 0;
+    }
+    std::string_view one = text.substr(0, end);
+    text.remove_prefix(std::min(text.size(), end + 1));
+    if (one.starts_with("gres:") || one.starts_with("gres/")) one.remove_prefix(5);
+    const std::size_t open = one.find('(');
+    const std::string_view name = one.substr(0, open);
+    if (name != "gpu" && !name.starts_with("gpu:")) continue;
+    const auto count = name == "gpu" ? std::optional<long>(1) : parse_integer(name.substr(name.rfind(':') + 1));
+    all.count += static_cast<int>(count.value_or(1));  // "gpu:a100" is one
+    if (open == std::string_view::npos || !one.substr(open).starts_with("(IDX:")) continue;
+    const std::string_view inside = one.substr(open + 5, one.size() - open - 6);
+    for (const std::size_t index : indices_of(inside)) all.indices.push_back(index);
+  }
+  return all;
+}
+
+EngineJobState state_of(const std::vector<std::string>& words) {
+  static const std::map<std::string, EngineJobState, std::less<>> kStates = {
+      {"PENDING", EngineJobState::kPending},      {"RUNNING", EngineJobState::kRunning},
+      {"COMPLETED", EngineJobState::kCompleted},  {"CANCELLED", EngineJobState::kCancelled},
+      {"FAILED", EngineJobState::kFailed},        {"TIMEOUT", EngineJobState::kFailed},
+      {"NODE_FAIL", EngineJobState::kFailed},     {"BOOT_FAIL", EngineJobState::kFailed},
+      {"OUT_OF_MEMORY", EngineJobState::kFailed}, {"DEADLINE", EngineJobState::kFailed},
+  };
+  // A second word is a flag ("COMPLETING"), and a state that is not listed passes by.
+  const auto known = words.size() == 1 ? kStates.find(words.front()) : kStates.end();
+  return known == kStates.end() ? EngineJobState::kChanging : known->second;
+}
+
+std::vector<std::string> allocated_nodes(const Json& job) {
+  const std::string list = text_of(job, "nodes");
+  return list.empty() ? std::vector<std::string>() : expand_node_list(list);
+}
+
+EngineJob read_job(const Json& json) {
+  EngineJob job;
+  job.id = number_of(json, "job_id", 0);
+  if (job.id <= 0) refuse("squeue", "a job has no job_id");
+  job.user = number_of(json, "user_id", -1);
+  job.user_name = text_of(json, "user_name");
+  job.name = text_of(json, "name");
+  job.comment = text_of(json, "comment");
+  job.state = state_of(words_of(json, "job_state"));
+  job.held = job.state == EngineJobState::kPending && number_of(json, "priority", 1) == 0;
+  job.reason = text_of(json, "state_reason");
+  job.restarts = static_cast<int>(number_of(json, "restart_cnt", 0));
+  for (const char* const other : {"tres_per_job", "tres_per_task", "tres_per_socket", "het_job_id_set"}) {
+    job.resizable = job.resizable && text_of(json, other).empty();
+  }
+  job.resizable = job.resizable && number_of(json, "array_job_id", 0) == 0 && number_of(json, "het_job_id", 0) == 0;
+  // Only batch jobs can be put back into the queue.
+  job.resizable = job.resizable && json.value("requeue", true) && json.value("batch_flag", true);
+  const auto tasks = std::max<std::int64_t>(number_of(json, "tasks", 1), 1);
+  job.cpus_per_task = static_cast<int>(std::max<std::int64_t>(number_of(json, "cpus", 1) / tasks, 1));
+  job.tasks_per_node = static_cast<int>(std::max<std::int64_t>(number_of(json, "tasks_per_node", 1), 1));
+  // Not node_count: of a job that was put back into the queue, 22.05 shows how many nodes it had, whatever it asks for.
+  job.wanted_nodes = static_cast<int>(tasks) / job.tasks_per_node;
+  job.wanted.gpus_per_node = gpus_in(text_of(json, "tres_per_node")).count;
+  const std::string required = text_of(json, "required_nodes");
+  if (!required.empty()) job.wanted.nodes = expand_node_list(required);
+  std::ranges::sort(job.wanted.nodes);
+  if (job.state != EngineJobState::kRunning && job.state != EngineJobState::kChanging) return job;
+  const std::vector<std::string> nodes = allocated_nodes(json);
+  const std::vector<std::string> details = words_of(json, "gres_detail");
+  for (std::size_t i = 0; i < nodes.size() && i < details.size(); ++i) {
+    NodeGpus gpus = gpus_in(details[i]);
+    gpus.node = nodes[i];
+    if (gpus.count > 0) job.gpus.push_back(std::move(gpus));
+  }
+  std::ranges::sort(job.gpus, {}, &NodeGpus::node);
+  return job;
+}
+
+EngineNode read_node(const Json& json) {
+  EngineNode node;
+  node.name = text_of(json, "name");
+  if (node.name.empty()) refuse("sinfo", "a node has no name");
+  // 22.05 has the state and its flags apart; later versions have one list.
+  std::vector<std::string> words = words_of(json, "state");
+  for (std::string& flag : words_of(json, "state_flags")) words.push_back(std::move(flag));
+  for (std::string& word : words) {
+    std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  }
+  node.state = fmt::format("{}", fmt::join(words, "+"));
+  static const std::vector<std::string> kAway = {
+      "down",   "drain",        "fail",          "not_responding", "maintenance",      "error",   "unknown",
+      "future", "powered_down", "powering_down", "reboot_issued",  "reboot_requested", "reserved"};
+  node.usable = std::ranges::none_of(
+      words, [](const std::string& word) { return std::ranges::find(kAway, word) != kAway.end(); });
+  node.gpus = gpus_in(text_of(json, "gres")).count;
+  return node;
+}
+
+template <class Read>
+auto read_list(std::string_view text, const char* program, const char* name, const Read& read) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains(name) || !json[name].is_array()) {
+    refuse(program, fmt::format("printed no JSON with a list of {}", name));
+  }
+  std::vector<decltype(read(json))> list;
+  for (const Json& one : json[name]) {
+    if (!one.is_object()) refuse(program, fmt::format("has an entry of {} that is no object", name));
+    list.push_back(read(one));
+  }
+  return list;
+}
+
+std::vector<std::string> scontrol(std::vector<std::string> words) {
+  words.insert(words.begin(), "scontrol");
+  return words;
+}
+
+}  // namespace
+
+std::vector<std::string> expand_node_list(std::string_view text) {
+  std::vector<std::string> names;
+  const auto wrong = [&] {
+    throw InputError({"Slurm"}, fmt::format("'{}' is no list of nodes", text), "it looks like n[1-3,7],m1");
+  };
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t open = rest.find_first_of("[,");
+    if (open == std::string_view::npos || rest[open] == ',') {
+      names.emplace_back(rest.substr(0, open));
+      if (names.back().empty()) wrong();
+      rest.remove_prefix(open == std::string_view::npos ? rest.size() : open + 1);
+      continue;
+    }
+    const std::size_t close = rest.find(']', open);
+    if (close == std::string_view::npos) wrong();
+    const std::string_view head = rest.substr(0, open);
+    for (const std::string_view part : split_at(',', rest.substr(open + 1, close - open - 1))) {
+      const std::size_t dash = part.find('-');
+      const std::string_view low = part.substr(0, dash);
+      const auto first = parse_integer(low);
+      const auto last = dash == std::string_view::npos ? first : parse_integer(part.substr(dash + 1));
+      if (!first || !last || *first < 0 || *last - *first > kMostNodes) wrong();
+      for (long number = *first; number <= *last; ++number) {
+        names.push_back(fmt::format("{}{:0{}}", head, number, low.size()));
+      }
+    }
+    rest.remove_prefix(close + 1);
+    if (rest.starts_with('[')) wrong();  // a second dimension
+    if (!rest.empty() && rest.front() != ',') wrong();
+    if (!rest.empty()) rest.remove_prefix(1);
+  }
+  return names;
+}
+
+std::vector<EngineJob> parse_slurm_jobs(std::string_view text) {
+  std::vector<EngineJob> jobs = read_list(text, "squeue", "jobs", read_job);
+  std::ranges::sort(jobs, {}, &EngineJob::id);
+  return jobs;
+}
+
+std::vector<EngineNode> parse_slurm_nodes(std::string_view text) {
+  std::vector<EngineNode> nodes = read_list(text, "sinfo", "nodes", read_node);
+  std::ranges::sort(nodes, {}, &EngineNode::name);
+  return nodes;
+}
+
+EngineView SlurmEngine::observe() {
+  EngineView view;
+  view.jobs = parse_slurm_jobs(command_output({"squeue", "--json", "--states=all"}, limit_));
+  view.nodes = parse_slurm_nodes(command_output({"sinfo", "--json"}, limit_));
+  return view;
+}
+
+void SlurmEngine::hold(const EngineJob& job) {
+  (void)command_output(scontrol({"hold", fmt::to_string(job.id)}), limit_);
+}
+
+void SlurmEngine::requeue_held(const EngineJob& job) {
+  (void)command_output(scontrol({"requeuehold", fmt::to_string(job.id)}), limit_);
+}
+
+// The counts of nodes, tasks and processors must agree, or Slurm finds that no node can ever run the job.
+void SlurmEngine::resize(const EngineJob& job, const GpuShape& shape) {
+  const auto nodes = static_cast<int>(shape.nodes.size());
+  const int tasks = nodes * job.tasks_per_node;
+  (void)command_output(
+      scontrol({"update", fmt::format("JobId={}", job.id), fmt::format("NumNodes={0}-{0}", nodes),
+                fmt::format("NumTasks={}", tasks), fmt::format("NumCPUs={}", tasks * job.cpus_per_task),
+                fmt::format("TresPerNode=gres:gpu:{}", shape.gpus_per_node),
+                fmt::format("ReqNodeList={}", fmt::join(shape.nodes, ","))}),
+      limit_);
+}
+
+void SlurmEngine::start(const EngineJob& job) {
+  (void)command_output(scontrol({"release", fmt::to_string(job.id)}), limit_);
+}
+
+void SlurmEngine::explain(const EngineJob& job, const std::string& words) {
+  (void)command_output(scontrol({"update", fmt::format("JobId={}", job.id), fmt::format("AdminComment={}", words)}),
+                       limit_);
+}
+
+std::int64_t SlurmEngine::submit(const Submission& job) {
+  std::vector<std::string> words = {"sbatch", "--parsable", "--hold", "--requeue", "--comment=" + job.comment};
+  words.insert(words.end(), job.sbatch.begin(), job.sbatch.end());
+  const std::string said = command_output(words, limit_);
+  const auto id = parse_integer(std::string_view(said).substr(0, said.find_first_of(";\n")));
+  if (!id) throw CommandFailure(fmt::format("sbatch said '{}' and no job's number", trim(said, " \n")));
+  return *id;
+}
+
+}  // namespace flyball

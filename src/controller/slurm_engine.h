@@ -1,0 +1,45 @@
+// Slurm as a cluster engine, by its own commands: squeue and sinfo with --json tell, scontrol acts. Tried with Slurm
+// 22.05; the numbers and states of later versions, which are objects and lists, are read, too.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "controller/cluster_engine.h"
+
+namespace flyball {
+
+// Read what `squeue --json` and `sinfo --json` print. Throw InputError where it is no JSON of that kind.
+[[nodiscard]] std::vector<EngineJob> parse_slurm_jobs(std::string_view text);
+[[nodiscard]] std::vector<EngineNode> parse_slurm_nodes(std::string_view text);
+
+// Returns the names that a list of Slurm's stands for: "n[01-03,7],m1" is n01, n02, n03, n7, m1. Throws InputError.
+[[nodiscard]] std::vector<std::string> expand_node_list(std::string_view text);
+
+class SlurmEngine : public ClusterEngine {
+ public:
+  // `limit` is for each command. The commands read Slurm's configuration from where SLURM_CONF says.
+  explicit SlurmEngine(Seconds limit = Seconds(10.0)) : limit_(limit) {}
+
+  [[nodiscard]] EngineView observe() override;
+  void hold(const EngineJob& job) override;
+  void requeue_held(const EngineJob& job) override;
+  void resize(const EngineJob& job, const GpuShape& shape) override;
+  void start(const EngineJob& job) override;
+  void explain(const EngineJob& job, const std::string& words) override;
+
+  // What may be asked of Slurm besides.
+  struct Submission {
+    std::vector<std::string> sbatch;  // sbatch's own options, the script and its arguments
+    std::string comment;
+  };
+  // Hands a held job to Slurm and returns its number.
+  [[nodiscard]] std::int64_t submit(const Submission& job);
+
+ private:
+  Seconds limit_;
+};
+
+}  // namespace flyball

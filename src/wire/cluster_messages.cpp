@@ -1,0 +1,90 @@
+// The descriptions of the cluster controller's messages.
+#include "wire/cluster_messages.h"
+
+#include "base/record.h"
+
+namespace flyball {
+namespace {
+
+constexpr const char* kAnswer = "the controller's answer";
+constexpr double kMostIterations = 1e15;
+constexpr double kMostGpus = 65'536;
+constexpr double kMostWatts = 1e9;
+
+}  // namespace
+
+Record<ElasticReport> description_of(const ElasticReport* /*type*/) {
+  using R = ElasticReport;
+  return Record<R>::request("ElasticReport", "How far an elastic job is.")
+      .field("iteration", &R::iteration, "Iterations that are done.",
+             {.needed = true, .minimum = 0, .maximum = kMostIterations})
+      .field("iterations", &R::iterations, "Iterations in all; 0: as many as the job was submitted with.",
+             {.minimum = 0, .maximum = kMostIterations})
+      .field("step_s", &R::step, "Time of an iteration, as last measured; 0: not known yet.",
+             {.minimum = 0, .maximum = 1e6})
+      .field("gpus", &R::gpus, "GPUs on which the job runs.", {.needed = true, .minimum = 1, .maximum = kMostGpus});
+}
+
+Record<ElasticAnswer> description_of(const ElasticAnswer* /*type*/) {
+  using R = ElasticAnswer;
+  return Record<R>::answer("ElasticAnswer", kAnswer)
+      .field("stop", &R::stop,
+             "Whether the job is to write a checkpoint and end with status 0. It is then put back into the queue and "
+             "started again with other GPUs.");
+}
+
+Record<BudgetOrder> description_of(const BudgetOrder* /*type*/) {
+  using R = BudgetOrder;
+  return Record<R>::request("BudgetOrder", "The power budget of all GPUs of the cluster.")
+      .field("budget_w", &R::budget, "The budget.", {.needed = true, .minimum = 1, .maximum = kMostWatts})
+      .field("until_s", &R::until, "Unix time from which the budget before this one counts again; missing: never.",
+             {.minimum = 0, .maximum = 1e11});
+}
+
+Record<ClusterJobStatus> description_of(const ClusterJobStatus* /*type*/) {
+  using R = ClusterJobStatus;
+  return Record<R>::answer("ClusterJob", kAnswer)
+      .field("job", &R::job, "The cluster engine's number of the job.", {.needed = true})
+      .field("user", &R::user, "Whose job it is.")
+      .field("kind", &R::kind, "What it trains, as it was submitted.")
+      .field("state", &R::state, "waiting, running, stopping, starting, or left alone.")
+      .field("nodes", &R::nodes, "Nodes on which it runs.")
+      .field("gpus", &R::gpus, "GPUs that it has.")
+      .field("to_gpus", &R::to_gpus, "GPUs that it will have when what is under way is done.")
+      .field("clock_mhz", &R::clock, "Clock of its GPUs; 0: none is set.")
+      .field("power_w", &R::power, "Power with which it counts against the budget.")
+      .field("iteration", &R::iteration, "Iterations that it has reported.")
+      .field("iterations", &R::iterations, "Iterations in all.")
+      .field("step_s", &R::step, "Time of an iteration, as it last reported; 0: it did not.")
+      .field("why", &R::why, "Why it is so, in words for people.");
+}
+
+Record<ClusterNodeStatus> description_of(const ClusterNodeStatus* /*type*/) {
+  using R = ClusterNodeStatus;
+  return Record<R>::answer("ClusterNode", kAnswer)
+      .field("node", &R::node, "The node's name.", {.needed = true})
+      .field("state", &R::state, "Its state, in the cluster engine's words.")
+      .field("gpus", &R::gpus, "GPUs that it has.")
+      .field("gpus_used", &R::gpus_used, "GPUs that jobs have.")
+      .field("ours", &R::ours, "Whether elastic jobs may run on it: it is up, and no other job has GPUs of it.");
+}
+
+Record<ClusterRunStatus> description_of(const ClusterRunStatus* /*type*/) {
+  using R = ClusterRunStatus;
+  return Record<R>::answer("ClusterStatus", kAnswer)
+      .field("policy", &R::policy, "The policy that decides.")
+      .field("mode", &R::mode, "acts, or observes.")
+      .field("budget_w", &R::budget, "Power budget of all GPUs.")
+      .field("until_s", &R::until, "Unix time until which it counts; null: for good.")
+      .field("others_w", &R::others, "The part of the budget that GPUs without elastic jobs take.")
+      .field("limit_w", &R::limit, "The part that is left for elastic jobs.")
+      .field("power_w", &R::power, "Power with which elastic jobs count.")
+      .field("decisions", &R::decisions, "Decisions of the policy since the controller started.")
+      .field("cycle_s", &R::cycle, "Time that the last look at the cluster took, with all that followed.")
+      .field("trouble", &R::trouble, "Why the cluster engine could not be asked; null: it could.",
+             {.empty_is_null = true})
+      .field("jobs", &R::jobs, "The elastic jobs.")
+      .field("nodes", &R::nodes, "The nodes with GPUs.");
+}
+
+}  // namespace flyball

@@ -1,0 +1,80 @@
+// The messages between the controller of a cluster, the elastic jobs on it and its operators, as values.
+// cluster_messages.cpp describes each once (base/record.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/described.h"
+#include "base/units.h"
+
+namespace flyball {
+
+inline constexpr const char* kClusterAddress = "127.0.0.1:4942";
+inline constexpr const char* kClusterVariable = "FLYBALL_CLUSTER";  // its address, in the environment of a job
+
+// POST /v1/cluster/jobs/{job}/report, by a running elastic job.
+struct ElasticReport {
+  double iteration = 0.0;   // done
+  double iterations = 0.0;  // in all; 0: as it was submitted
+  Seconds step;             // of one iteration; 0: not known yet
+  int gpus = 1;
+};
+struct ElasticAnswer {
+  bool stop = false;
+};
+
+// PUT /v1/cluster/budget
+struct BudgetOrder {
+  Watts budget;
+  std::optional<Seconds> until;  // Unix time, when the budget before it counts again
+};
+
+// GET /v1/cluster/status
+struct ClusterJobStatus {
+  std::int64_t job = 0;
+  std::string user;
+  std::string kind;
+  std::string state;  // "waiting", "running", "stopping", "starting", "left alone"
+  std::vector<std::string> nodes;
+  int gpus = 0;
+  int to_gpus = 0;  // once what is under way is done
+  Megahertz clock;  // 0: not set
+  Watts power;      // counted against the budget
+  double iteration = 0.0;
+  double iterations = 0.0;
+  Seconds step;
+  std::string why;
+};
+struct ClusterNodeStatus {
+  std::string node;
+  std::string state;
+  int gpus = 0;
+  int gpus_used = 0;
+  bool ours = true;  // false: down, drained, or jobs that are not elastic are on it
+};
+struct ClusterRunStatus {
+  std::string policy;
+  std::string mode;  // "acts", "observes"
+  Watts budget;
+  std::optional<Seconds> until;
+  Watts others;  // of the budget, for GPUs without elastic jobs
+  Watts limit;   // what is left for elastic jobs
+  Watts power;   // that these count with
+  std::int64_t decisions = 0;
+  Seconds cycle;        // that the last cycle took
+  std::string trouble;  // why the last cycle failed
+  std::vector<ClusterJobStatus> jobs;
+  std::vector<ClusterNodeStatus> nodes;
+};
+
+[[nodiscard]] Record<ElasticReport> description_of(const ElasticReport*);
+[[nodiscard]] Record<ElasticAnswer> description_of(const ElasticAnswer*);
+[[nodiscard]] Record<BudgetOrder> description_of(const BudgetOrder*);
+[[nodiscard]] Record<ClusterJobStatus> description_of(const ClusterJobStatus*);
+[[nodiscard]] Record<ClusterNodeStatus> description_of(const ClusterNodeStatus*);
+[[nodiscard]] Record<ClusterRunStatus> description_of(const ClusterRunStatus*);
+
+}  // namespace flyball

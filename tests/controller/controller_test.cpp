@@ -1,0 +1,327 @@
+// The controller on a scripted engine: it grows and shrinks jobs, leaves others alone, and may be killed at any act.
+#include "controller/controller.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "controller/scripted_engine.h"
+#include "support/temp_folder.h"
+
+namespace flyball {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::Killed;
+using ::testing::Not;
+using testing::ScriptedEngine;
+using testing::TempFolder;
+
+std::string elastic(const std::string& kind, int min = 1, int max = 8) {
+  return ElasticOption{kind, 1e6, min, max}.text();
+}
+
+ControllerOptions options() {
+  ControllerOptions made;
+  made.spec.gpu = "a100";
+  made.spec.clocks = {Megahertz(1410.0)};
+  made.spec.voltage_break = Megahertz(1200.0);
+  made.spec.idle = Watts(50.0);
+  made.spec.busy = Watts(100.0);
+  made.spec.limit = Watts(400.0);
+  made.spec.p_max = Watts(300.0);
+  made.spec.memory_gib = 80.0;
+  made.budget = Watts(1e6);
+  return made;
+}
+
+// A controller that can be killed and started again, on an engine in which time passes with every cycle.
+class Site {
+ public:
+  explicit Site(int nodes, ControllerOptions given = options()) : engine(nodes), options_(std::move(given)) { start(); }
+
+  void start() {
+    controller.reset();
+    store.reset();
+    store = std::make_unique<ControllerStore>(folder / "controller.db");
+    controller = std::make_unique<Controller>(engine, *store, options_,
+                                              [this](const std::string& words) { log.push_back(words); });
+  }
+  // One second. A controller that is killed is started again.
+  void cycle() {
+    engine.tick();
+    now += Seconds(1.0);
+    try {
+      controller->cycle(now);
+    } catch (const Killed&) {
+      ++kills;
+      start();
+    }
+  }
+  void cycles(int count) {
+    for (int i = 0; i < count; ++i) cycle();
+  }
+  int gpus(std::int64_t job) {
+    int all = 0;
+    for (const NodeGpus& one : engine.job(job).gpus) all += one.count;
+    return all;
+  }
+  // How often the job was put back into the queue by us.
+  int requeues(std::int64_t job) const {
+    return static_cast<int>(std::ranges::count(engine.acts, "requeue " + std::to_string(job)));
+  }
+  std::string why(std::int64_t job) const {
+    for (const ClusterJobStatus& one : controller->status().jobs) {
+      if (one.job == job) return one.state + ": " + one.why;
+    }
+    return "there is no such job";
+  }
+
+  TempFolder folder;
+  ScriptedEngine engine;
+  std::unique_ptr<ControllerStore> store;
+  std::unique_ptr<Controller> controller;
+  std::vector<std::string> log;
+  Seconds now{1e9};
+  int kills = 0;
+
+ private:
+  ControllerOptions options_;
+};
+
+// By the guess that the scheduler starts with, two GPUs of a node are 1.7 times as fast as one, so that two jobs share
+// eight GPUs, and one that is left gets all of them.
+TEST(Controller, GrowsAJobWhenAnotherHasEnded) {
+  Site site(2);
+  site.engine.submit(1, elastic("a"));
+  site.engine.submit(2, elastic("b"));
+  site.cycles(6);
+  EXPECT_EQ(site.gpus(1), 4);
+  EXPECT_EQ(site.gpus(2), 4);
+  EXPECT_THAT(site.engine.acts, ElementsAre("resize 1", "resize 2", "start 1", "start 2"));
+  site.engine.acts.clear();
+  site.engine.end(1);
+  site.cycles(6);
+  EXPECT_EQ(site.gpus(2), 8);
+  EXPECT_THAT(site.engine.acts, ElementsAre("requeue 2", "resize 2", "start 2"));
+  EXPECT_THAT(site.why(2), HasSubstr("running: from 4 GPUs on n"));
+  EXPECT_THAT(site.why(2), HasSubstr("job 1 has finished"));
+  site.engine.acts.clear();
+  site.cycles(5);
+  EXPECT_THAT(site.engine.acts, IsEmpty());  // nothing more happens
+}
+
+TEST(Controller, HoldsWhatIsNotHeldAndAdoptsWhatRuns) {
+  Site site(2);
+  site.engine.submit(1, elastic("a"), false).wanted.nodes.clear();
+  site.engine.run(2, elastic("b", 1, 2), "n2", 2);
+  site.engine.run(3, elastic("c", 1, 2), "n2", 2);
+  site.cycles(6);
+  EXPECT_EQ(site.gpus(1), 4);
+  EXPECT_EQ(site.gpus(2), 2);
+  EXPECT_EQ(site.gpus(3), 2);
+  EXPECT_EQ(site.engine.job(1).gpus[0].node, "n1");
+  EXPECT_THAT(site.engine.acts, Contains("hold 1"));
+  for (const char* const act : {"requeue 2", "requeue 3"}) EXPECT_THAT(site.engine.acts, Not(Contains(act)));
+}
+
+// Jobs that are not elastic are never touched. Their nodes are out of use as a whole, and their watts off the budget.
+TEST(Controller, LeavesOthersAlone) {
+  Site site(2);
+  site.engine.run(1, "", "n1", 1);
+  site.engine.run(2, elastic("a"), "n1", 2);
+  site.engine.submit(3, elastic("b"));
+  site.cycles(6);
+  EXPECT_EQ(site.gpus(3), 4);
+  EXPECT_EQ(site.engine.job(3).gpus[0].node, "n2");
+  for (const std::string& act : site.engine.acts) EXPECT_THAT(act, HasSubstr(" 3"));
+  EXPECT_THAT(site.why(2), HasSubstr("left alone"));
+  // Of the eight GPUs, one has job 1 and two have job 2, which is not scheduled: at most 400 W each. One idles at 50 W.
+  EXPECT_EQ(site.controller->status().others, Watts(3 * 400.0 + 1 * 50.0));
+  // When the other job ends, job 2 is the scheduler's.
+  site.engine.end(1);
+  site.cycles(8);
+  EXPECT_EQ(site.gpus(2), 4);
+}
+
+TEST(Controller, MovesJobsOffNodesThatAreDrained) {
+  Site site(2);
+  site.engine.submit(1, elastic("a", 1, 4));
+  site.cycles(5);
+  ASSERT_EQ(site.gpus(1), 4);
+  const std::string first = site.engine.job(1).gpus[0].node;
+  for (EngineNode& node : site.engine.view.nodes) node.usable = node.name != first;
+  site.cycles(6);
+  ASSERT_EQ(site.gpus(1), 4);
+  EXPECT_NE(site.engine.job(1).gpus[0].node, first);
+  EXPECT_EQ(site.requeues(1), 1);
+}
+
+// A job that reports is asked to stop first, and its end is not taken for the end of its work.
+TEST(Controller, AsksJobsThatReportToStop) {
+  Site site(2);
+  site.engine.submit(1, elastic("a"));
+  site.engine.submit(2, elastic("b"));
+  site.cycles(6);
+  const ElasticReport told{100.0, 1e6, Seconds(0.1), 4};
+  EXPECT_FALSE(site.controller->report(2, 1000, told).stop);
+  site.cycle();
+  site.engine.end(1);
+  site.cycles(2);
+  EXPECT_THAT(site.engine.acts, Not(Contains("requeue 2")));
+  EXPECT_TRUE(site.controller->report(2, 1000, told).stop);
+  site.start();  // also when the controller was killed meanwhile
+  site.cycle();
+  site.engine.end(2);
+  site.cycles(6);
+  EXPECT_EQ(site.gpus(2), 8);
+  EXPECT_EQ(site.requeues(2), 1);
+  EXPECT_FALSE(site.controller->report(2, 1000, {100.0, 1e6, Seconds(0.1), 8}).stop);
+  // With all iterations done it is finished, and is not put back.
+  (void)site.controller->report(2, 1000, {1e6, 1e6, Seconds(0.1), 8});
+  site.engine.end(2);
+  site.cycles(3);
+  EXPECT_EQ(site.requeues(2), 1);
+  EXPECT_THAT(site.controller->status().jobs, IsEmpty());
+}
+
+// One that does not end when it was asked to is put back after a while.
+TEST(Controller, DoesNotWaitForEver) {
+  Site site(2);
+  site.engine.submit(1, elastic("a"));
+  site.engine.submit(2, elastic("b"));
+  site.cycles(6);
+  (void)site.controller->report(2, 1000, {100.0, 1e6, Seconds(0.1), 4});
+  site.engine.end(1);
+  site.cycles(25);
+  EXPECT_EQ(site.requeues(2), 0);
+  site.cycles(15);
+  EXPECT_EQ(site.requeues(2), 1);
+  EXPECT_EQ(site.gpus(2), 8);
+}
+
+TEST(Controller, TakesReportsOfTheJobsOwnUserOnly) {
+  Site site(1);
+  site.engine.submit(1, elastic("a"));
+  site.engine.run(2, "", "n1", 1);
+  site.cycle();
+  const auto status = [&](std::int64_t job, std::optional<std::int64_t> user) -> unsigned {
+    try {
+      (void)site.controller->report(job, user, {});
+    } catch (const ReportRefusal& refusal) {
+      return refusal.status();
+    }
+    return 200;
+  };
+  EXPECT_EQ(status(1, 1000), 200U);
+  EXPECT_EQ(status(1, 0), 200U);
+  EXPECT_EQ(status(1, 1001), 403U);
+  EXPECT_EQ(status(2, 1000), 404U);
+  EXPECT_EQ(status(3, 0), 404U);
+}
+
+// After three transitions that came to nothing a job is left alone, and says so.
+TEST(Controller, GivesUpOnAJobThatCannotBeMoved) {
+  ControllerOptions given = options();
+  given.stop_within = Seconds(2.0);
+  given.settle_within = Seconds(3.0);
+  given.back_off = Seconds(5.0);
+  Site site(2, given);
+  site.engine.run(1, elastic("a"), "n1", 1);
+  site.engine.refuses = true;
+  site.cycles(80);
+  EXPECT_EQ(site.gpus(1), 1);
+  EXPECT_THAT(site.why(1), HasSubstr("left alone from now on"));
+  EXPECT_THAT(site.log, Contains(HasSubstr("cannot requeue job 1: Slurm backup controller")));
+  site.start();
+  site.engine.refuses = false;
+  site.cycles(5);
+  EXPECT_THAT(site.engine.acts, IsEmpty());
+}
+
+TEST(Controller, ObservesWithoutActing) {
+  ControllerOptions given = options();
+  given.mode = ControllerMode::kObserves;
+  Site site(2, given);
+  site.engine.submit(1, elastic("a"));
+  site.engine.run(2, elastic("b"), "n1", 1);
+  site.cycles(2);
+  for (int step = 1; step <= 3; ++step) {
+    (void)site.controller->report(2, 1000, {10.0 * step, 1e6, Seconds(0.25), 1});
+    site.cycle();
+  }
+  EXPECT_THAT(site.engine.acts, IsEmpty());
+  const std::vector<MeasuredCost> costs = site.store->costs();
+  ASSERT_EQ(costs.size(), 1U);
+  EXPECT_EQ(costs[0].kind, "b");
+  EXPECT_EQ(costs[0].gpus, 1);
+  EXPECT_EQ(costs[0].time_s, 0.25);
+}
+
+// The budget counts for all GPUs: a job gets no more of them than it may have watts for, and gives them back when the
+// order is over.
+TEST(Controller, KeepsABudgetForAWhile) {
+  ControllerOptions given = options();
+  given.budget = Watts(6000.0);
+  Site site(2, given);
+  site.engine.submit(1, elastic("a"));
+  site.cycles(5);
+  EXPECT_EQ(site.gpus(1), 8);
+  site.controller->order_budget({Watts(1200.0), site.now + Seconds(20.0)});
+  site.cycles(6);
+  EXPECT_LT(site.gpus(1), 8);
+  EXPECT_GT(site.gpus(1), 0);
+  const ClusterRunStatus seen = site.controller->status();
+  EXPECT_LE(seen.power, seen.limit);
+  site.start();  // the order is kept
+  site.cycle();
+  EXPECT_EQ(site.controller->status().budget, Watts(1200.0));
+  site.cycles(25);
+  EXPECT_EQ(site.controller->status().budget, Watts(6000.0));
+  EXPECT_EQ(site.gpus(1), 8);
+}
+
+// Killed before or after any of its acts, the controller goes on: the same jobs run with the same GPUs in the end, each
+// was put back into the queue as often as when nothing went wrong, and none was started more often.
+TEST(Controller, MayBeKilledAtAnyAct) {
+  const auto play = [](Site& site) {
+    site.engine.submit(1, elastic("a"));
+    site.engine.submit(2, elastic("b"));
+    site.cycles(8);
+    site.engine.submit(3, elastic("c"));
+    site.cycles(10);
+    site.engine.end(1);
+    site.cycles(10);
+  };
+  Site calm(2);
+  play(calm);
+  const int acts = static_cast<int>(calm.engine.acts.size());
+  ASSERT_GE(acts, 10);
+  for (int at = 0; at < acts; ++at) {
+    for (const bool after : {false, true}) {
+      Site site(2);
+      site.engine.kill_at = at;
+      site.engine.kill_after = after;
+      play(site);
+      SCOPED_TRACE("act " + std::to_string(at) + (after ? ", after it" : ", before it"));
+      EXPECT_EQ(site.kills, 1);
+      for (const std::int64_t job : {2, 3}) {
+        EXPECT_EQ(site.gpus(job), calm.gpus(job)) << job;
+        EXPECT_EQ(site.requeues(job), calm.requeues(job)) << job;
+        EXPECT_EQ(site.engine.starts[job], calm.engine.starts[job]) << job;
+      }
+      EXPECT_THAT(site.store->transitions(), IsEmpty());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flyball

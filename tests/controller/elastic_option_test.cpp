@@ -1,0 +1,47 @@
+// The text that makes a job elastic.
+#include "controller/elastic_option.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/error.h"
+
+namespace flyball {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ElasticOption, IsFoundInAComment) {
+  const ElasticOption wanted{"resnet-50", 20'000, 1, 8};
+  const std::string text = "flyball:elastic,kind=resnet-50,iterations=20000,min=1,max=8";
+  EXPECT_EQ(parse_elastic_option(text), wanted);
+  EXPECT_EQ(parse_elastic_option("for the paper; flyball:elastic,max=8,kind=resnet-50,iterations=20000 by me"), wanted);
+  EXPECT_EQ(wanted.text(), text);
+  EXPECT_EQ(parse_elastic_option(""), std::nullopt);
+  EXPECT_EQ(parse_elastic_option("flyball is nice"), std::nullopt);
+}
+
+TEST(ElasticOption, SaysWhatIsWrong) {
+  const auto problem = [](const std::string& text) -> std::string {
+    try {
+      (void)parse_elastic_option("flyball:elastic" + text);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return {};
+  };
+  EXPECT_THAT(problem(""), HasSubstr("kind is missing"));
+  EXPECT_THAT(problem(",kind=a"), HasSubstr("iterations is missing"));
+  EXPECT_THAT(problem(",kind=a,iterations=1,min=4,max=2"), HasSubstr("max=2 is below min=4"));
+  EXPECT_THAT(problem(",kind=a,iterations=many"), HasSubstr("iterations=many is no number"));
+  EXPECT_THAT(problem(",kind=a,iterations=1,gpus=3"), HasSubstr("'gpus=3' is no part of it"));
+  EXPECT_THAT(problem(",kind=a,kind=b,iterations=1"), HasSubstr("kind is given twice"));
+  EXPECT_THAT(problem(",kind=a%s,iterations=1"), HasSubstr("kind=a%s is no name"));
+  EXPECT_THAT(problem("ly"), HasSubstr("'ly' follows"));
+  EXPECT_THAT(problem(",kind=a,iterations=1"), "");
+}
+
+}  // namespace
+}  // namespace flyball

@@ -1,0 +1,111 @@
+// A cluster engine in memory: jobs are put where they ask to be as soon as they may start and there is room. Any act
+// can be made to fail, as if the controller had been killed before it or just after it.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controller/cluster_engine.h"
+
+namespace flyball::testing {
+
+// Not of the family flyball::Error: nothing catches it, as nothing catches SIGKILL.
+struct Killed {};
+
+class ScriptedEngine : public ClusterEngine {
+ public:
+  explicit ScriptedEngine(int nodes, int gpus = 4) {
+    for (int node = 1; node <= nodes; ++node) view.nodes.push_back({"n" + std::to_string(node), true, "idle", gpus});
+  }
+
+  EngineJob& submit(std::int64_t id, const std::string& comment, bool held = true) {
+    EngineJob job;
+    job.id = id;
+    job.user = 1000;
+    job.comment = comment;
+    job.held = held;
+    job.wanted.gpus_per_node = 1;
+    view.jobs.push_back(job);
+    return view.jobs.back();
+  }
+  // A job that runs there, ours or not.
+  EngineJob& run(std::int64_t id, const std::string& comment, const std::string& node, int gpus) {
+    EngineJob& job = submit(id, comment, false);
+    job.state = EngineJobState::kRunning;
+    job.gpus = {{node, gpus, {}}};
+    return job;
+  }
+  EngineJob& job(std::int64_t id) { return *std::ranges::find(view.jobs, id, &EngineJob::id); }
+  void end(std::int64_t id, EngineJobState state = EngineJobState::kCompleted) {
+    job(id).state = state;
+    job(id).gpus.clear();
+  }
+
+  // Lets time pass: what may start, starts.
+  void tick() {
+    for (EngineJob& one : view.jobs) {
+      if (one.state != EngineJobState::kPending || one.held || one.wanted.nodes.empty()) continue;
+      const bool room = std::ranges::all_of(
+          one.wanted.nodes, [&](const std::string& node) { return used(node) + one.wanted.gpus_per_node <= 4; });
+      if (!room) continue;
+      one.state = EngineJobState::kRunning;
+      for (const std::string& node : one.wanted.nodes) one.gpus.push_back({node, one.wanted.gpus_per_node, {}});
+      ++starts[one.id];
+    }
+  }
+  int used(const std::string& node) const {
+    int gpus = 0;
+    for (const EngineJob& one : view.jobs) {
+      for (const NodeGpus& here : one.gpus) gpus += here.node == node ? here.count : 0;
+    }
+    return gpus;
+  }
+
+  EngineView observe() override { return view; }
+  void hold(const EngineJob& seen) override {
+    act("hold", seen, [](EngineJob& one) { one.held = true; });
+  }
+  void requeue_held(const EngineJob& seen) override {
+    act("requeue", seen, [&](EngineJob& one) {
+      if (one.state == EngineJobState::kPending) throw SystemError("Job is pending execution");
+      one.state = EngineJobState::kPending;
+      one.held = true;
+      one.gpus.clear();
+      ++one.restarts;
+    });
+  }
+  void resize(const EngineJob& seen, const GpuShape& shape) override {
+    act("resize", seen, [&](EngineJob& one) {
+      one.wanted = shape;
+      one.wanted_nodes = static_cast<int>(shape.nodes.size());
+    });
+  }
+  void start(const EngineJob& seen) override {
+    act("start", seen, [](EngineJob& one) { one.held = false; });
+  }
+  void explain(const EngineJob& /*seen*/, const std::string& /*words*/) override {}
+
+  EngineView view;
+  std::vector<std::string> acts;  // "start 3"
+  std::map<std::int64_t, int> starts;
+  int kill_at = -1;         // the act at which the controller is killed; -1: none
+  bool kill_after = false;  // once it is done, rather than before
+  bool refuses = false;     // every act fails
+
+ private:
+  template <class Do>
+  void act(const std::string& what, const EngineJob& seen, const Do& done) {
+    if (refuses) throw SystemError("Slurm backup controller in standby mode");
+    const bool last = static_cast<int>(acts.size()) == kill_at;
+    if (last) kill_at = -1;
+    if (last && !kill_after) throw Killed();
+    acts.push_back(what + " " + std::to_string(seen.id));
+    done(job(seen.id));
+    if (last) throw Killed();
+  }
+};
+
+}  // namespace flyball::testing

@@ -1,0 +1,130 @@
+// What Slurm 22.05.8 of Debian 12 printed (tests/controller/slurm_22_05), read; and how later versions say the same.
+#include "controller/slurm_engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "controller/command_output.h"
+
+namespace flyball {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string recorded(const std::string& name) {
+  return read_text_file(std::string(FLYBALL_SOURCE_DIR "/tests/controller/slurm_22_05/") + name);
+}
+
+// The recorded cluster, by its own `squeue` and `sinfo`: 14 runs on n1 and n2 with a GPU and two processors for a
+// task on each; 16 and 19 run on n3; 21 is held; 22 ended with status 0, 23 with 3, 15 was cancelled; n4 is drained.
+TEST(SlurmEngine, ReadsJobsOfAClusterThatRuns) {
+  const std::vector<EngineJob> jobs = parse_slurm_jobs(recorded("squeue.json"));
+  std::vector<std::int64_t> ids;
+  std::vector<EngineJobState> states;
+  for (const EngineJob& job : jobs) {
+    ids.push_back(job.id);
+    states.push_back(job.state);
+  }
+  using S = EngineJobState;
+  ASSERT_THAT(ids, ElementsAre(14, 15, 16, 19, 21, 22, 23));
+  EXPECT_THAT(states, ElementsAre(S::kRunning, S::kCancelled, S::kRunning, S::kRunning, S::kPending, S::kCompleted,
+                                  S::kFailed));
+
+  const EngineJob& spread = jobs[0];
+  ASSERT_EQ(spread.gpus.size(), 2U);
+  EXPECT_EQ(spread.gpus[0].node, "n1");
+  EXPECT_EQ(spread.gpus[1].node, "n2");
+  EXPECT_EQ(spread.gpus[1].count, 1);
+  EXPECT_THAT(spread.gpus[1].indices, ElementsAre(0));
+  EXPECT_EQ(spread.cpus_per_task, 2);
+  EXPECT_EQ(spread.tasks_per_node, 1);
+  EXPECT_EQ(spread.comment, "flyball:elastic,kind=a,iterations=100,min=1,max=8");
+  EXPECT_EQ(spread.user, 0);
+  EXPECT_FALSE(spread.held);
+  EXPECT_TRUE(spread.resizable);
+
+  EXPECT_EQ(jobs[1].restarts, 1);  // it was put back once before it was cancelled
+  EXPECT_TRUE(jobs[1].gpus.empty());
+  EXPECT_THAT(jobs[2].gpus[0].indices, ElementsAre(0, 1));
+  EXPECT_FALSE(jobs[3].resizable);  // asked for by --gpus=1
+  EXPECT_THAT(jobs[3].gpus[0].indices, ElementsAre(2));
+  EXPECT_TRUE(jobs[4].held);
+  EXPECT_EQ(jobs[4].reason, "JobHeldUser");
+  EXPECT_EQ(jobs[4].wanted.gpus_per_node, 1);
+  EXPECT_EQ(jobs[4].wanted_nodes, 1);
+}
+
+TEST(SlurmEngine, ReadsNodes) {
+  const std::vector<EngineNode> nodes = parse_slurm_nodes(recorded("sinfo.json"));
+  ASSERT_EQ(nodes.size(), 4U);
+  for (const EngineNode& node : nodes) {
+    EXPECT_EQ(node.gpus, 4);
+    EXPECT_EQ(node.usable, node.name != "n4") << node.name;
+  }
+  EXPECT_EQ(nodes[3].state, "idle+drain");
+}
+
+TEST(SlurmEngine, ReadsWhatLaterVersionsPrint) {
+  const std::vector<EngineJob> jobs = parse_slurm_jobs(R"json({"jobs": [
+      {"job_id": 7, "job_state": ["RUNNING"], "priority": {"set": true, "infinite": false, "number": 12},
+       "node_count": {"set": true, "infinite": false, "number": 1}, "tasks": {"set": true, "number": 2},
+       "tasks_per_node": 2,
+       "cpus": {"set": true, "number": 6}, "restart_cnt": 3, "nodes": "m1", "gres_detail": ["gpu:2(IDX:1,3)"]},
+      {"job_id": 8, "job_state": ["RUNNING", "COMPLETING"], "nodes": "m2", "gres_detail": ["gpu:1(IDX:0)"]},
+      {"job_id": 9, "job_state": ["PENDING"], "priority": {"set": true, "number": 0}}]})json");
+  ASSERT_EQ(jobs.size(), 3U);
+  EXPECT_EQ(jobs[0].state, EngineJobState::kRunning);
+  EXPECT_EQ(jobs[0].restarts, 3);
+  EXPECT_EQ(jobs[0].tasks_per_node, 2);
+  EXPECT_EQ(jobs[0].cpus_per_task, 3);
+  EXPECT_THAT(jobs[0].gpus[0].indices, ElementsAre(1, 3));
+  EXPECT_EQ(jobs[1].state, EngineJobState::kChanging);
+  EXPECT_TRUE(jobs[2].held);
+  const auto nodes = parse_slurm_nodes(R"({"nodes": [{"name": "m1", "state": ["MIXED"], "gres": "gpu:4,shard:8"},
+                                                     {"name": "m2", "state": ["DOWN", "NOT_RESPONDING"]}]})");
+  EXPECT_TRUE(nodes[0].usable);
+  EXPECT_EQ(nodes[0].gpus, 4);
+  EXPECT_FALSE(nodes[1].usable);
+  EXPECT_EQ(nodes[1].gpus, 0);
+}
+
+TEST(SlurmEngine, RefusesWhatIsNoAnswerOfSlurm) {
+  for (const char* const text : {"", "slurm_load_jobs error", "[]", R"({"jobs": 3})", R"({"jobs": [3]})",
+                                 R"({"jobs": [{"job_state": "RUNNING"}]})"}) {
+    EXPECT_THROW((void)parse_slurm_jobs(text), InputError) << text;
+  }
+  EXPECT_THROW((void)parse_slurm_nodes(R"({"nodes": [{}]})"), InputError);
+}
+
+// As `scontrol show hostnames` prints them.
+TEST(SlurmEngine, ExpandsListsOfNodes) {
+  EXPECT_THAT(expand_node_list("n1"), ElementsAre("n1"));
+  EXPECT_THAT(expand_node_list("n[1-3,7],m1"), ElementsAre("n1", "n2", "n3", "n7", "m1"));
+  EXPECT_THAT(expand_node_list("rack-2-n[08-10]"), ElementsAre("rack-2-n08", "rack-2-n09", "rack-2-n10"));
+  for (const char* const text : {"n[1", "n[a]", ",", "n[1-2]x", "n[1-2][1-2]"}) {
+    EXPECT_THROW((void)expand_node_list(text), InputError) << text;
+  }
+}
+
+TEST(CommandOutput, TellsWhatWasPrintedAndWhatWentWrong) {
+  EXPECT_EQ(command_output({"sh", "-c", "echo out; echo err >&2"}, Seconds(60.0)), "out\n");
+  const auto failure = [](const std::vector<std::string>& command, double limit_s) -> std::string {
+    try {
+      (void)command_output(command, Seconds(limit_s));
+    } catch (const CommandFailure& error) {
+      return error.what();
+    }
+    return {};
+  };
+  EXPECT_THAT(failure({"sh", "-c", "echo Job is gone >&2; exit 3"}, 60.0), HasSubstr("(status 3): Job is gone"));
+  EXPECT_THAT(failure({"no-such-program"}, 60.0), HasSubstr("cannot run no-such-program"));
+  EXPECT_EQ(failure({"sleep", "60"}, 0.05), "sleep 60 did not answer in 0.05 s");
+}
+
+}  // namespace
+}  // namespace flyball

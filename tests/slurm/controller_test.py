@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""The controller on a real Slurm: three elastic jobs on four nodes. One ends, and another grows. The controller is
+killed with SIGKILL in the middle of that and started again. `controller_test.py BUILD`; status 77: no Slurm here.
+"""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import cluster
+
+HERE = pathlib.Path(__file__).resolve().parent
+SKIPPED = 77
+GOALS = {"short": 60, "middle": 600, "long": 600}
+
+
+class Controller:
+    """`flyball cluster run` as a process that can be killed."""
+
+    def __init__(self, program, site):
+        self.program, self.site = program, site
+        self.socket = site.folder / "controller.sock"
+        self.site.environment["FLYBALL_CLUSTER"] = f"unix:{self.socket}"
+        self.start()
+
+    def start(self):
+        log = (self.site.folder / "controller.log").open("ab")
+        self.process = subprocess.Popen(
+            [self.program, "cluster", "run", "--budget", "20kW", "--policy", "powerflow", "--socket", self.socket,
+             "--period", "500ms", "--restart", "5s", "--stop-within", "10s", "--database", self.site.folder / "controller.db"],
+            env=self.site.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def status(self):
+        told = self.site.run(self.program, "cluster", "status", "--format", "json", check=False)
+        return json.loads(told) if told else {"jobs": []}
+
+
+def lines(site, name):
+    path = site.folder / f"{name}.log"
+    return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def starts(site, name):
+    return sum(line[0] == "start" for line in lines(site, name))
+
+
+def is_done(site, name):
+    return any(line[0] == "done" for line in lines(site, name))
+
+
+def check_log(site, name):
+    """Every start goes on where the last run ended, and there is one end for each start."""
+    count, running = 0, False
+    for what, done, _ in lines(site, name):
+        if what == "start":
+            assert not running, f"{name} was started while it ran: {lines(site, name)}"
+            assert int(done) == count, f"{name} lost iterations: {lines(site, name)}"
+        else:
+            assert running, f"{name} ended twice: {lines(site, name)}"
+            count = int(done)
+        running = what == "start"
+    assert not running and count == GOALS[name], f"{name}: {lines(site, name)}"
+
+
+def play(program, site):
+    dry = site.run(program, "cluster", "run", "--budget", "20kW", "--dry-run")
+    assert dry == "nothing is to be changed\n", dry
+    controller = Controller(program, site)
+    try:
+        site.until(lambda: controller.socket.exists(), 10, "the controller")
+        for name, goal in GOALS.items():
+            site.run(program, "cluster", "submit", "--kind", name, "--iterations", str(goal), "--max", "8", "--",
+                     "--output=/dev/null", str(HERE / "counting_job.py"), str(site.folder), name, str(goal))
+        site.until(lambda: all(starts(site, name) for name in GOALS), 60, "three jobs that run")
+        site.until(lambda: is_done(site, "short"), 60, "the end of the short job")
+        # One of the others is to grow. The controller is killed as soon as it has begun with that.
+        grows = lambda: [one for one in controller.status()["jobs"] if one["to_gpus"] > one["gpus"] > 0]
+        site.until(grows, 30, "a job that is to grow")
+        controller.kill()
+        time.sleep(2)
+        controller.start()
+        site.until(lambda: all(is_done(site, name) for name in GOALS), 120, "the end of all jobs")
+        site.until(lambda: not controller.status()["jobs"], 30, "no jobs")
+    except BaseException:
+        print((site.folder / "controller.log").read_text(), *(lines(site, name) for name in GOALS), sep="\n")
+        raise
+    finally:
+        controller.kill()
+    for name in GOALS:
+        check_log(site, name)
+    grown = [name for name in GOALS if int(lines(site, name)[-1][2]) > int(lines(site, name)[0][2])]
+    assert grown, "no job has grown"
+    print(f"grown: {', '.join(grown)};", *(f"{name} ran {starts(site, name)} times;" for name in GOALS))
+
+
+def main():
+    missing = cluster.why_not()
+    if missing:
+        print(f"skipped: {missing}")
+        return SKIPPED
+    program = pathlib.Path(sys.argv[1]).resolve() / "flyball"
+    with tempfile.TemporaryDirectory(prefix="flyball_slurm_") as folder:
+        site = cluster.Cluster(folder)
+        try:
+            play(str(program), site)
+        finally:
+            site.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

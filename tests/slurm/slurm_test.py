@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+"""A real Slurm with the plugin of packaging/slurm, its prolog and epilog, and an elastic job that is stopped by a controller
+(a small HTTP server here), queued again with another size, and goes on from its checkpoint.
+
+Starts the cluster of scripts/slurm_demo. Skipped (status 77), and said so, where Slurm or the plugin is missing: `make slurm`
+installs and builds what it needs.
+"""
+
+import csv
+import importlib.machinery
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socketserver
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from http.server import BaseHTTPRequestHandler
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = pathlib.Path(os.environ.get("FLYBALL_BUILD", SOURCE / "build"))
+
+
+def load_demo():
+    loader = importlib.machinery.SourceFileLoader("slurm_demo", str(SOURCE / "scripts" / "slurm_demo"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("slurm_demo", loader))
+    loader.exec_module(module)
+    return module
+
+
+DEMO = load_demo()
+
+
+class Controller(socketserver.ThreadingUnixStreamServer):
+    """Hears reports at the address that the plugin gives to jobs."""
+
+    daemon_threads = True
+
+    def __init__(self, path):
+        self.heard, self.stop = [], False
+        super().__init__(path, Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def address_string(self):
+        return "a job"
+
+    def do_POST(self):
+        report = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.heard.append((self.path, report))
+        body = json.dumps({"stop": self.server.stop}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+class Slurm(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="flyball-slurm-test-")
+        os.rmdir(cls.folder)
+        cls.cluster = DEMO.Cluster(cls.folder, BUILD)
+        os.mkdir(cls.folder)
+        cls.cluster.notes.write_text("[]")
+        cls.addClassCleanup(cls.stop)
+        cls.cluster.start(1.0)
+
+    @classmethod
+    def stop(cls):
+        assert cls.cluster.stop(), "something of the cluster is left"
+
+    def ask(self, *words, **more):
+        return self.cluster.ask(*map(str, words), **more)
+
+    def job(self, number):
+        return dict(re.findall(r"(\S+?)=(\S*)", self.ask("scontrol", "show", "job", "-o", number)))
+
+    def submit(self, *words):
+        return int(self.ask("sbatch", "--parsable", f"--output={self.folder}/log/job-%j.out", *words))
+
+    def output(self, number):
+        return pathlib.Path(self.folder, "log", f"job-{number}.out").read_text()
+
+    def wait(self, what, condition):
+        DEMO.wait_until(what, 120, condition)
+
+    def ended(self, number):
+        self.wait(f"the end of job {number}", lambda: self.job(number)["JobState"] == "COMPLETED")
+
+    def test_the_option_becomes_the_comment_and_the_job_is_told_where_to_report(self):
+        script = pathlib.Path(self.folder, "says.sh")
+        script.write_text("#!/bin/sh\necho cluster=$FLYBALL_CLUSTER\nsrun sh -c 'echo step=$FLYBALL_CLUSTER'\n")
+        number = self.submit("--flyball=elastic,max=8,kind=bert-1.3b,iterations=5000", script)
+        self.assertEqual(self.job(number)["Comment"], "flyball:elastic,kind=bert-1.3b,iterations=5000,min=1,max=8")
+        self.ended(number)
+        self.assertEqual(self.output(number).split(), [f"cluster={self.cluster.controller}",
+                                                       f"step={self.cluster.controller}"])
+
+    def test_srun_has_the_option_too_and_jobs_without_it_are_left_alone(self):
+        words = ("sh", "-c", "scontrol show job $SLURM_JOB_ID -o; echo cluster=$FLYBALL_CLUSTER")
+        said = self.ask("srun", "--flyball=elastic,kind=a,iterations=7,min=2,max=4", *words)
+        self.assertIn("Comment=flyball:elastic,kind=a,iterations=7,min=2,max=4 ", said)
+        self.assertIn(f"cluster={self.cluster.controller}\n", said)
+        said = self.ask("srun", "--comment=mine", *words)
+        self.assertIn("Comment=mine ", said)
+        self.assertTrue(said.endswith("cluster=\n"), said)
+
+    def test_a_job_that_another_submits_has_an_option_of_its_own_or_none(self):
+        script = pathlib.Path(self.folder, "submits.sh")
+        script.write_text("#!/bin/sh\nfor option in --comment=mine --flyball=elastic,kind=b,iterations=9,max=2; do\n"
+                          "  number=$(sbatch --parsable -o /dev/null $option --wrap true)\n"
+                          "  scontrol show job $number | sed -n 's/ *Comment=//p'\ndone\n")
+        number = self.submit("--flyball=elastic,kind=a,iterations=5,max=2", script)
+        self.ended(number)
+        self.assertEqual(self.output(number).split(), ["mine", "flyball:elastic,kind=b,iterations=9,min=1,max=2"])
+
+    def test_wrong_values_are_refused_with_the_reason(self):
+        right = "elastic,kind=a,iterations=7,max=4"
+        for option, reason in [
+            ("", 'has to begin with "elastic"'),
+            ("rigid,kind=a", 'has to begin with "elastic"'),
+            ("elastic", "kind is missing"),
+            ("elastic,kind=a,max=4", "iterations is missing"),
+            ("elastic,kind=a,iterations=7", "max is missing"),
+            ("elastic,kind=a/b,iterations=7,max=4", 'kind is "a/b"'),
+            ("elastic,kind=,iterations=7,max=4", 'kind is ""'),
+            (f"elastic,kind={'k' * 65},iterations=7,max=4", "1 to 64 letters"),
+            ("elastic,kind=a,iterations=0,max=4", 'iterations is "0"'),
+            ("elastic,kind=a,iterations=7.5,max=4", 'iterations is "7.5"'),
+            ("elastic,kind=a,iterations=-7,max=4", 'iterations is "-7"'),
+            ("elastic,kind=a,iterations=99999999999999999999,max=4", "whole number from 1 to"),
+            (right + ",min=5", "min is 5, which is more than max, 4"),
+            (right + ",speed=5", 'there is no "speed"'),
+            (right + ",", 'there is no ""'),
+            (right + ",max=8", "max is given twice"),
+            (right + ",kind=a", "kind is given twice"),
+        ]:
+            with self.subTest(option=option):
+                said = self.ask("sbatch", f"--flyball={option}", "--wrap=true", check=False)
+                self.assertIn(reason, said)
+                self.assertNotIn("Submitted", said)
+        said = self.ask("sbatch", f"--flyball={right}", "--comment=mine", "--wrap=true", check=False)
+        self.assertIn("leave --comment out", said)
+        self.assertNotIn("Submitted", said)
+
+    def test_the_epilog_tells_the_joules_of_a_job_on_each_of_its_nodes(self):
+        flyball = BUILD / "flyball"
+        script = pathlib.Path(self.folder, "works.sh")
+        script.write_text("#!/bin/sh\nsrun --ntasks=2 sh -c '"
+                          f"{flyball} sim work --gpu ${{CUDA_VISIBLE_DEVICES%%,*}} --seconds 2'\n")
+        number = self.submit("--nodes=2", "--gpus-per-node=2", script)
+        self.wait("the job", lambda: self.job(number)["JobState"] == "RUNNING")
+        boards = DEMO.boards_of(self.ask("scontrol", "show", "job", "-d", "-o", number))
+        self.ended(number)
+        table = pathlib.Path(self.folder, "log", "jobs.csv")
+
+        def rows():
+            lines = csv.DictReader(table.read_text().splitlines()) if table.exists() else []
+            return [row for row in lines if int(row["job"]) == number]
+
+        self.wait("the epilogs", lambda: len(rows()) == 2)
+        self.assertEqual({row["node"]: [int(gpu) for gpu in row["gpus"].split()] for row in rows()}, boards)
+        self.assertEqual(len(boards), 2)
+        for row in rows():
+            self.assertEqual(len(row["gpus"].split()), 2)
+            self.assertGreater(float(row["seconds"]), 1)
+            # Two simulated A100s: idle 45 W each, and 300 W at most (data/devices); boards differ by 3 %, their counters
+            # by 5 %, and a counter shows what had flowed up to 40 ms before.
+            watts = float(row["energy_j"]) / float(row["seconds"])
+            self.assertGreater(watts, 2 * 45 * 0.97 * 0.95 * 0.96)
+            self.assertLess(watts, 2 * 300 * 1.03 * 1.05 * 1.04)
+
+    def test_an_elastic_job_goes_on_with_another_number_of_gpus(self):
+        words, missing = DEMO.elastic_job(self.cluster, 100000)
+        if missing:
+            self.skipTest(missing)
+        controller = Controller(self.cluster.controller.removeprefix("unix:"))
+        self.addCleanup(controller.server_close)
+        self.addCleanup(controller.shutdown)
+        iterations = words.index(100000)
+        number = self.submit(*words)
+        # Iterations are numbered through, and whether rank 0 of four hears of the stop decides for all.
+        self.wait("reports", lambda: len(controller.heard) >= 2)
+        self.assertEqual(controller.heard[0][0], f"/v1/cluster/jobs/{number}/report")
+        self.assertEqual(controller.heard[0][1]["gpus"], 4)
+        self.assertEqual(controller.heard[0][1]["iterations"], 100000)
+        controller.stop = True
+        self.ended(number)
+        first = json.loads(self.output(number).splitlines()[-2])
+        self.assertEqual((first["first"], first["ranks"], first["stopped"]), (0, 4, True))
+        self.assertGreaterEqual(first["done"], controller.heard[-1][1]["iteration"])
+
+        # What `flyball cluster run` does then: once more, on three nodes of two GPUs.
+        controller.heard.clear()
+        controller.stop = False
+        self.ask("scontrol", "requeue", number)
+        self.wait("the queue", lambda: self.job(number)["JobState"] == "PENDING")
+        self.ask("scontrol", "update", f"JobId={number}", "NumNodes=3-3", "NumTasks=3", "NumCPUs=3", "StartTime=now+2")
+        self.assertTrue(self.job(number)["Comment"].startswith("flyball:elastic,kind=toy,"))
+        self.wait("reports", lambda: len(controller.heard) >= 2)
+        self.assertEqual(controller.heard[0][1]["gpus"], 6)
+        self.assertGreater(controller.heard[0][1]["iteration"], first["done"])
+        controller.stop = True
+        self.ended(number)
+        second = json.loads(self.output(number).splitlines()[-2])
+        self.assertEqual((second["first"], second["ranks"], second["stopped"]), (first["done"], 6, True))
+        self.assertLess(second["loss"], first["loss"] * 2)  # it has not begun anew
+
+
+class Interrupted(unittest.TestCase):
+    def test_ctrl_c_leaves_nothing(self):
+        folder = tempfile.mkdtemp(prefix="flyball-slurm-test-")
+        os.rmdir(folder)
+        demo = subprocess.Popen([sys.executable, DEMO.__file__, "--folder", folder, "--build", BUILD], text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for line in demo.stdout:
+            if "jobs are submitted" in line:
+                break
+        time.sleep(3)  # some of them run
+        demo.send_signal(signal.SIGINT)
+        said = demo.communicate(timeout=120)[0]
+        self.assertEqual(demo.returncode, 130, said)
+        self.assertIn("have ended", said)
+        self.assertFalse(os.path.exists(folder))
+        cluster = DEMO.Cluster(folder, BUILD)
+        self.assertEqual(cluster.mine(), [])
+        boards = subprocess.run([BUILD / "flyball", "sim", "status", "--name", f"{cluster.sim}-n1"], capture_output=True)
+        self.assertNotEqual(boards.returncode, 0, boards.stdout)
+
+
+def missing():
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    for daemon in DEMO.DAEMONS + ["sbatch"]:
+        if not shutil.which(daemon, path=path):
+            return f"there is no {daemon} here (make slurm installs Debian's Slurm)"
+    for program in DEMO.PROGRAMS:
+        if not (BUILD / program).exists():
+            return f"{BUILD / program} is not there (make slurm builds it)"
+    return ""
+
+
+if __name__ == "__main__":
+    if reason := missing():
+        print(f"skipped: {reason}")
+        sys.exit(77)
+    unittest.main(verbosity=2)
