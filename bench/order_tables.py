@@ -5,7 +5,8 @@
     python3 bench/order_tables.py --program build/flyball --write docs/manual/order.md     # rewrite in place
     python3 bench/order_tables.py --program build/flyball --data ../shared/data            # measured profiles, too
 
-The tables `split` and `measured-split` are of backwards in two parts. Every row is one pipeline. Columns are planners and the memory of the stages: what 1F1B holds, one microbatch more on
+The tables `split` and `measured-split` are of backwards in two parts, `fitted` is of profiles and transfers that `flyball profile
+fit` makes of recorded runs. Every row is one pipeline. Columns are planners and the memory of the stages: what 1F1B holds, one microbatch more on
 each, two more, and no limit. In the document a table stands between `<!-- table NAME -->` and `<!-- end of table -->`; tables whose
 profiles are not here stay as they are. Standard library only.
 """
@@ -17,7 +18,11 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
+import tomllib
 from pathlib import Path
+
+from real_runs import WORKLOADS
 
 ROOT = Path(__file__).resolve().parent.parent
 PROFILES = ROOT / "examples" / "profiles"
@@ -25,6 +30,8 @@ SHIPPED = [("gpt3-175b-a100-sxm-8stage", 32), ("gpt3-175b-a40-8stage", 32), ("bl
            ("gpt3-1.3b-a100-4stage", 32), ("bert-1.3b-a100-4stage", 32), ("t5-3b-a100-4stage", 32)]
 # File of the published measurements, GPU's blocking power as their authors state it (W), stages of the slice.
 MEASURED = [("GPT-3 175B, A40", "gpt3-175b+a40_bf16.csv", 70.38), ("Bloom 176B, A100", "bloom+a100_sxm_bf16.csv", 83.64)]
+
+FITTED_MICROBATCHES = (16, 32)
 
 
 def stages_of(profile: Path) -> int:
@@ -43,10 +50,12 @@ def limits(profile: Path, microbatches: int, extra: int) -> list[int]:
     return [min(microbatches, stages - stage + extra) for stage in range(stages)]
 
 
-def plan(program: Path, profile: Path, microbatches: int, blocking: str, planner: str, limit: list[int] | None,
+def plan(program: Path, profile: Path, microbatches: int, blocking: str | None, planner: str, limit: list[int] | None,
          *more: str) -> dict:
-    command = [str(program), "plan", str(profile), "--microbatches", str(microbatches), "--blocking-power", blocking,
-               "--planner", planner, "--format", "json", *more]
+    command = [str(program), "plan", str(profile), "--microbatches", str(microbatches), "--planner", planner, "--format",
+               "json", *more]
+    if blocking is not None:
+        command += ["--blocking-power", blocking]
     if limit is not None:
         command += ["--memory-limit", ",".join(map(str, limit))]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -102,6 +111,27 @@ def split_table(program: Path, pipelines: list[tuple[str, Path, int, str]]) -> s
     return "\n".join(lines) + "\n"
 
 
+def fitted_table(program: Path, data: Path) -> str:
+    heads = ["runs", "microbatches", "transfers, ms", "Perseus", "EnvPipe +1", "joint +1", "EnvPipe +2", "joint +2"]
+    lines = ["| " + " | ".join(heads) + " |", "| --- |" + " --: |" * (len(heads) - 1)]
+    for workload, title in WORKLOADS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([str(program), "profile", "fit", *(str(data / planner / workload) for planner in
+                            ("perseus", "envpipe")), "--out", folder], check=True, capture_output=True)
+            profile, pipeline = Path(folder) / "profile.csv", Path(folder) / "pipeline.toml"
+            times = [1e3 * time for time in tomllib.loads(pipeline.read_text())["p2p"]["time"]]
+            for microbatches in FITTED_MICROBATCHES:
+                def run(planner, extra):
+                    return cell(plan(program, profile, microbatches, None, planner, limits(profile, microbatches, extra),
+                                     "--pipeline", str(pipeline)))
+
+                row = [title, str(microbatches), f"{min(times):.1f} to {max(times):.1f}", run("perseus", 0)]
+                for extra in (1, 2):
+                    row += [run("envpipe", extra), run("joint", extra)]
+                lines.append("| " + " | ".join(row) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "flyball")
@@ -116,6 +146,7 @@ def main() -> None:
         measured = [(title, folder / name, 12, str(watts)) for title, name, watts in MEASURED]
         tables["measured"] = table(options.program, measured)
         tables["measured-split"] = split_table(options.program, measured)
+        tables["fitted"] = fitted_table(options.program, options.data / "perseus-sosp24")
     if not options.write:
         for name, text in tables.items():
             print(f"{name}\n{text}")

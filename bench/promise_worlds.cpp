@@ -109,8 +109,6 @@ int run(int argc, char** argv) {
         TrainingWorld world = named.world;
         world.seed = ideal ? 0 : static_cast<std::uint32_t>(seed);
         world.switch_latency = switch_latency;
-        // The order stays where transfers occupy both stages.
-        if (std::string_view(planner) == "joint") world.transfer_s.clear();
         const PromiseFigures found = keep_promise(world, planner);
         promised_slower.push_back(found.promised_slower);
         promised_saving.push_back(found.promised_saving);
@@ -126,8 +124,7 @@ int run(int argc, char** argv) {
       const auto text = [](const Spread& spread) {
         return fmt::format("{:.2f} ± {:.2f}", spread.mean, spread.deviation);
       };
-      std::printf("%s\n", fmt::format("| {} | {} | {} | {} | {} | {} | {:+.2f}, {:+.2f} | {} |", named.name,
-                                      std::string_view(planner) == "joint" ? "joint, no transfers" : planner,
+      std::printf("%s\n", fmt::format("| {} | {} | {} | {} | {} | {} | {:+.2f}, {:+.2f} | {} |", named.name, planner,
                                       text(spread_of(promised_slower)), text(spread_of(slower)),
                                       text(spread_of(promised_saving)), text(spread_of(saving)), worst_time,
                                       worst_saving, kept ? "yes" : "**no**")

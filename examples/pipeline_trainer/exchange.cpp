@@ -40,25 +40,24 @@ Message LinkEnd::next(bool ready_word) {
 void Exchange::meet() noexcept {
   try {
     const double here_s = gpu_time_s();
-    double length_s = 0.0;
-    if (sent_.link != nullptr) {
+    std::mt19937_64 random(seed_);
+    std::vector<double> lengths_s;
+    for (const Side& side : sent_) {
       // Operations on real GPUs deviate by 0.02 to 0.26 %.
-      std::mt19937_64 random(seed_);
-      length_s = sent_.link->length_s() * std::normal_distribution<>(1.0, 0.002)(random);
-      sent_.link->post({0, sent_.microbatch, sent_.value, here_s, length_s});
+      lengths_s.push_back(side.link->length_s() * std::normal_distribution<>(1.0, 0.002)(random));
+      side.link->post({0, side.microbatch, side.value, here_s, lengths_s.back()});
     }
-    if (received_.link != nullptr) received_.link->post({1, received_.microbatch, 0.0, here_s, 0.0});
-    if (sent_.link != nullptr) {
-      const Message there = sent_.link->next(true);
-      if (there.microbatch != sent_.microbatch) throw std::runtime_error("microbatches out of order");
-      end_s_ = std::max(here_s, there.time_s) + length_s;
-    }
-    if (received_.link != nullptr) {
-      const Message there = received_.link->next(false);
-      if (there.microbatch != received_.microbatch) throw std::runtime_error("microbatches out of order");
-      value_ = there.value;
-      end_s_ = std::max(end_s_, std::max(here_s, there.time_s) + there.length_s);
-    }
+    for (const Side& side : received_) side.link->post({1, side.microbatch, 0.0, here_s, 0.0});
+    const auto meet = [&](const Side& side, bool sent, double length_s) {
+      const Message there = side.link->next(sent);
+      if (there.microbatch != side.microbatch) throw std::runtime_error("microbatches out of order");
+      double& last_end_s = side.link->last_end_s(sent);
+      last_end_s = std::max({last_end_s, here_s, there.time_s}) + (sent ? length_s : there.length_s);
+      end_s_ = std::max(end_s_, last_end_s);
+      return there.value;
+    };
+    for (std::size_t i = 0; i < sent_.size(); ++i) meet(sent_[i], true, lengths_s[i]);
+    for (Side& side : received_) side.value = meet(side, false, 0.0);
   } catch (const std::exception& error) {
     failed_ = true;
     trouble_ = error.what();
@@ -72,11 +71,14 @@ void Exchange::transfer() noexcept {
   changed_.notify_all();
 }
 
-double Exchange::received() {
+double Exchange::received(const LinkEnd& link, int microbatch) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return done_; });
   if (failed_) throw Hangup(trouble_);
-  return value_;
+  for (const Side& side : received_) {
+    if (side.link == &link && side.microbatch == microbatch) return side.value;
+  }
+  throw std::runtime_error("a microbatch was not asked for");
 }
 
 }  // namespace trainer

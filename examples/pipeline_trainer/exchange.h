@@ -1,5 +1,6 @@
 // Transfers between neighbours that occupy both: a transfer begins when both GPUs have come to it, and neither computes
-// before it has ended. What a stage sends and receives between two of its computations is posted together.
+// before it has ended. What a stage sends and receives between two of its computations is posted together; what goes
+// over a link in one direction goes one after the other.
 #pragma once
 
 #include <condition_variable>
@@ -7,6 +8,8 @@
 #include <deque>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "channel.h"
 
@@ -30,10 +33,13 @@ class LinkEnd {
   // The next message of that kind; waits for it. Messages of the other kind are kept.
   [[nodiscard]] Message next(bool ready_word);
   [[nodiscard]] double length_s() const { return length_s_; }
+  // When the last transfer in this direction ended.
+  [[nodiscard]] double& last_end_s(bool sent) { return last_end_s_[sent ? 1 : 0]; }
 
  private:
   const Channel& channel_;
   const double length_s_;
+  double last_end_s_[2] = {0.0, 0.0};
   std::deque<Message> kept_[2];
 };
 
@@ -42,29 +48,29 @@ class LinkEnd {
 class Exchange {
  public:
   struct Side {
-    LinkEnd* link = nullptr;  // null: nothing goes there
+    LinkEnd* link = nullptr;
     int microbatch = 0;
     double value = 0.0;
   };
 
-  // `seed` decides by how much the length of what is sent differs from the link's.
-  Exchange(Side sent, Side received, std::uint64_t seed) : sent_(sent), received_(received), seed_(seed) {}
+  // `seed` decides by how much the lengths of what is sent differ from the links'.
+  Exchange(std::vector<Side> sent, std::vector<Side> received, std::uint64_t seed)
+      : sent_(std::move(sent)), received_(std::move(received)), seed_(seed) {}
 
   // Returns when the neighbours have come to the transfers, too.
   void meet() noexcept;
   // Returns when all of them have ended.
   void transfer() noexcept;
-  // What came in. Waits until it is there, and throws Hangup where a neighbour is gone.
-  [[nodiscard]] double received();
+  // What came in over the link. Waits until it is there, and throws Hangup where a neighbour is gone.
+  [[nodiscard]] double received(const LinkEnd& link, int microbatch);
 
  private:
-  const Side sent_;
-  const Side received_;
+  const std::vector<Side> sent_;
+  std::vector<Side> received_;
   const std::uint64_t seed_;
   double end_s_ = 0.0;
   bool failed_ = false;
   std::string trouble_;
-  double value_ = 0.0;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;

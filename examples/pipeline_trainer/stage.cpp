@@ -8,9 +8,12 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <deque>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "device.h"
 #include "exchange.h"
@@ -18,14 +21,6 @@
 
 namespace trainer {
 namespace {
-
-// What a computation sends, until it is known what the next one needs. On a GPU both are posted together.
-struct Outgoing {
-  LinkEnd* link = nullptr;  // null: nothing
-  bool back = false;
-  int microbatch = 0;
-  double value = 0.0;
-};
 
 void notice(void* user, const char* words) {
   const char* clear_line = isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "";
@@ -184,25 +179,54 @@ class Stage {
     if (job_.load_s > 0.0 && (first() || last())) compute("data_load", "load", job_.load_s);
   }
 
-  // Sends what the computation before had to send and receives what the next one needs. Returns what came in.
-  double exchange(LinkEnd* from, int microbatch) {
-    const Outgoing outgoing = std::exchange(outgoing_, {});
-    if (outgoing.link == nullptr && from == nullptr) return 0.0;
-    if (job_.transfer_s.empty()) {
-      if (outgoing.link != nullptr) send(outgoing);
-      return from == nullptr ? 0.0 : receive(*from, microbatch);
+  // Posts so many of the messages that were made, and asks for so many others.
+  void exchange(const flyball_transfers& transfers) {
+    std::vector<Exchange::Side> sent;
+    std::vector<Exchange::Side> received;
+    const int to_send[] = {transfers.send_forward, transfers.send_backward};
+    const int to_receive[] = {transfers.receive_forward, transfers.receive_backward};
+    for (int back = 0; back < 2; ++back) {
+      for (int i = 0; i < to_send[back]; ++i) {
+        if (made_[back].empty()) throw std::runtime_error("a message is to be sent that was not made");
+        sent.push_back(made_[back].front());
+        made_[back].pop_front();
+      }
+      for (int i = 0; i < to_receive[back]; ++i) {
+        received.push_back({back != 0 ? &after_ : &before_, asked_for_[back]++, 0.0});
+      }
     }
-    const auto posted = std::make_shared<Exchange>(Exchange::Side{outgoing.link, outgoing.microbatch, outgoing.value},
-                                                   Exchange::Side{from, microbatch, 0.0},
-                                                   static_cast<std::uint64_t>(stage_) << 32u | ++exchanges_);
+    if (job_.transfer_s.empty()) {
+      for (const Exchange::Side& side : sent) send(side);
+      return;
+    }
+    if (sent.empty() && received.empty()) return;
+    const auto posted =
+        std::make_shared<Exchange>(sent, received, static_cast<std::uint64_t>(stage_) << 32u | ++exchanges_);
+    for (const Exchange::Side& side : received) arriving_[side.link == &after_ ? 1 : 0][side.microbatch] = posted;
     on_device(posted, [](Exchange& one) { one.meet(); });
-    // Where a stage talks to both sides at once, nothing tells how long either takes.
-    const bool told = outgoing.link != nullptr && (from == nullptr || from == outgoing.link);
-    const char* type = outgoing.back ? "p2p_back" : "p2p";
+    // Where a stage talks to both sides at once, or several times, nothing tells how long one transfer takes.
+    const bool told =
+        sent.size() == 1 && (received.empty() || (received.size() == 1 && received[0].link == sent[0].link));
+    const char* type = told && sent[0].link == &before_ ? "p2p_back" : "p2p";
     if (told) begin(type);
     on_device(posted, [](Exchange& one) { one.transfer(); });
     if (told) end(type);
-    return from == nullptr ? 0.0 : posted->received();
+  }
+
+  // What is posted where nothing else is planned: all that was made, and what the next computation needs.
+  [[nodiscard]] flyball_transfers at_once(bool receive_forward, bool receive_backward) const {
+    return {static_cast<int>(made_[0].size()), receive_forward ? 1 : 0, static_cast<int>(made_[1].size()),
+            receive_backward ? 1 : 0};
+  }
+
+  double arrived(bool back, int microbatch) {
+    LinkEnd& from = back ? after_ : before_;
+    if (job_.transfer_s.empty()) return receive(from, microbatch);
+    const auto found = arriving_[back ? 1 : 0].find(microbatch);
+    if (found == arriving_[back ? 1 : 0].end()) throw std::runtime_error("a microbatch was not asked for");
+    const double value = found->second->received(from, microbatch);
+    arriving_[back ? 1 : 0].erase(found);
+    return value;
   }
 
   template <class Step>
@@ -216,17 +240,17 @@ class Stage {
   }
 
   // Sent when all is computed that was queued before; nobody waits for the receiver.
-  void send(const Outgoing& outgoing) {
+  void send(const Exchange::Side& side) {
     device_.then(
         [](void* data) {
-          const std::unique_ptr<Outgoing> own(static_cast<Outgoing*>(data));
+          const std::unique_ptr<Exchange::Side> own(static_cast<Exchange::Side*>(data));
           try {
             own->link->post({0, own->microbatch, own->value});
           } catch (const Hangup&) {
             // This process meets the same when it receives.
           }
         },
-        std::make_unique<Outgoing>(outgoing).release());
+        std::make_unique<Exchange::Side>(side).release());
   }
 
   static double receive(LinkEnd& from, int microbatch) {
@@ -237,48 +261,53 @@ class Stage {
 
   // The clock is asked for before the wait for the input, so that the change happens during the wait where there is
   // one.
-  void forward(int microbatch) {
+  void forward(int microbatch, const flyball_transfers* planned = nullptr) {
     most_held_ = std::max(most_held_, ++held_);
     set_speed("forward");
-    double activation = exchange(first() ? nullptr : &before_, microbatch);
-    if (first()) activation = 1.0 + microbatch;
+    exchange(planned != nullptr ? *planned : at_once(!first(), false));
+    double activation = first() ? 1.0 + microbatch : arrived(false, microbatch);
     load();
     compute("forward", "forward", slowness_ * job_.forward_s[static_cast<std::size_t>(stage_)]);
     activation = std::sqrt(activation + weight_);
     if (last()) {
       gradients_.push_back(activation);
     } else {
-      outgoing_ = {&after_, false, microbatch, activation};
+      made_[0].push_back({&after_, microbatch, activation});
     }
   }
 
-  void backward(int microbatch) {
+  void backward(int microbatch, const flyball_transfers* planned = nullptr) {
     set_speed("backward");
-    double gradient = exchange(last() ? nullptr : &after_, microbatch);
-    if (last()) gradient = gradients_.at(static_cast<std::size_t>(microbatch));
+    exchange(planned != nullptr ? *planned : at_once(false, !last()));
+    double gradient = last() ? gradients_.at(static_cast<std::size_t>(microbatch)) : arrived(true, microbatch);
     // The first one has no gradients to add its own to.
     const double share = backwards_++ == 0 ? 1.0 - job_.first_backward_saves : 1.0;
     compute("backward", "backward", slowness_ * share * job_.backward_s[static_cast<std::size_t>(stage_)]);
     gradient *= 0.5;
     sum_ += gradient;
     --held_;
-    if (!first()) outgoing_ = {&before_, true, microbatch, gradient};
+    if (!first()) made_[1].push_back({&before_, microbatch, gradient});
   }
 
   double step() {
     sum_ = 0.0;
     gradients_.clear();
     held_ = most_held_ = backwards_ = 0;
+    asked_for_[0] = asked_for_[1] = 0;
     flyball_step_begin(session_);
     measured_ = job_.run_ahead() && is_measured();
     const flyball_computation* computations = nullptr;
     const std::size_t count = flyball_order_in_use(session_, &computations);
+    const flyball_transfers* transfers = nullptr;
+    const bool placed = flyball_transfers_in_use(session_, &transfers) > 0 && !job_.transfer_s.empty();
     for (std::size_t i = 0; i < count; ++i) {
       const flyball_computation& next = computations[i];
-      std::strcmp(next.instruction, "forward") == 0 ? forward(next.microbatch) : backward(next.microbatch);
+      const flyball_transfers* planned = placed ? &transfers[i] : nullptr;
+      std::strcmp(next.instruction, "forward") == 0 ? forward(next.microbatch, planned)
+                                                    : backward(next.microbatch, planned);
     }
     if (count == 0) run_1f1b();
-    (void)exchange(nullptr, 0);
+    exchange(at_once(false, false));
     if (job_.pipelines > 1) device_.then([](void* self) { static_cast<Stage*>(self)->add_pipelines(); }, this);
     if (job_.reduce_s > 0.0) compute("gradient_sync", "transfer", job_.reduce_s);
     device_.wait();
@@ -328,7 +357,11 @@ class Stage {
   LinkEnd before_;
   LinkEnd after_;
   Device device_;
-  Outgoing outgoing_;
+  // Of forwards and of backwards: what was made and not sent, how many messages were asked for in this iteration, and
+  // with what those come that were.
+  std::deque<Exchange::Side> made_[2];
+  int asked_for_[2] = {0, 0};
+  std::map<int, std::shared_ptr<Exchange>> arriving_[2];
   std::uint64_t exchanges_ = 0;
   bool measured_ = false;
   flyball_session* session_ = nullptr;

@@ -249,6 +249,22 @@ FLYBALL_API int flyball_use_order(flyball_session* session, int64_t order);
  * session and hold until the next flyball_use_order. None, and null: the order of options.schedule. */
 FLYBALL_API size_t flyball_order_in_use(flyball_session* session, const flyball_computation** computations);
 
+/* How many messages a stage sends and receives before a computation and after the one before it: activations to the
+ * next stage and from the one before, gradients to the one before and from the next. They are posted together; messages
+ * of one kind go in the order of their microbatches. After its last computation a stage sends what is left. */
+typedef struct flyball_transfers {
+  int send_forward;
+  int receive_forward;
+  int send_backward;
+  int receive_backward;
+} flyball_transfers;
+
+/* Where transfers occupy both stages (options.transfers_occupy_both), stages in another order than that of
+ * options.schedule lock up unless they agree on the order of their transfers, too. Tells what this stage posts before
+ * each of the computations of flyball_order_in_use; it holds as long as those. Returns how many these are; 0, and null,
+ * where each message is to be sent when it is made and received when it is needed. */
+FLYBALL_API size_t flyball_transfers_in_use(flyball_session* session, const flyball_transfers** transfers);
+
 /* Gives notice that in `delay_s` seconds rank `id` (or, if below 0, something outside the job) will take `degree` times
  * its usual iteration time; a degree of 1 says that it has recovered. The notice is sent in the background. */
 FLYBALL_API int flyball_set_straggler(flyball_session* session, int id, double delay_s, double degree);

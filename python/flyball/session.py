@@ -32,7 +32,7 @@ from flyball import _native
 from flyball.meter import _wait_for_gpu_work
 
 # They have no clock of their own in a plan, so that nothing is asked for after them.
-_CONSTANT_TIME = ("p2p", "gradient_sync", "optimizer_step", "data_load")
+_CONSTANT_TIME = ("p2p", "p2p_back", "receive", "receive_back", "gradient_sync", "optimizer_step", "data_load")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -308,7 +308,11 @@ class Session:
 
     def hook_step(self, function: Callable) -> Callable:
         """`function` as one iteration: for engines that are hooked rather than written anew. Where PyTorch uses a GPU, the
-        hooks ask for clocks and measure in its current stream, since it runs ahead of the GPU; elsewhere at once."""
+        hooks ask for clocks and measure in its current stream, since it runs ahead of the GPU; elsewhere at once. Where
+        there is a server, it finds during the sweep how long computations take to get their input from other stages."""
+
+        if self._native is not None:
+            self._native.find_handovers()
 
         @functools.wraps(function)
         def step(*args, **kwargs):

@@ -154,6 +154,7 @@ void add_session(nb::module_& module) {
           },
           released)
       .def("measures_step", [](const OwnSession& session) { return session.open().measures_step(); })
+      .def("find_handovers", [](const OwnSession& session) { session.open().find_handovers(); })
       .def("set_straggler", &set_straggler, released)
       .def("profile_again", [](const OwnSession& session) { session.open().profile_again(); })
       .def("state", &state_of)

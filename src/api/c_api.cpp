@@ -34,6 +34,7 @@ struct flyball_session {
 
   flyball::Session session;
   std::vector<flyball_computation> order;  // in use
+  std::vector<flyball_transfers> transfers;
 };
 
 struct flyball_elastic {
@@ -400,9 +401,15 @@ int flyball_use_order(flyball_session* session, int64_t order) {
   return guarded([&] {
     session->session.use_order(order);
     session->order.clear();
+    session->transfers.clear();
+    bool placed = false;
     for (const flyball::ScheduledComputation& one : session->session.order_in_use()) {
       session->order.push_back({one.instruction.c_str(), one.microbatch, one.chunk, one.clock_mhz});
+      const auto& [send_forward, receive_forward, send_backward, receive_backward] = one.transfers;
+      session->transfers.push_back({send_forward, receive_forward, send_backward, receive_backward});
+      placed = placed || one.transfers != decltype(one.transfers){};
     }
+    if (!placed) session->transfers.clear();
   });
 }
 
@@ -410,6 +417,12 @@ size_t flyball_order_in_use(flyball_session* session, const flyball_computation*
   const bool none = session == nullptr || session->order.empty();
   if (computations != nullptr) *computations = none ? nullptr : session->order.data();
   return none ? 0 : session->order.size();
+}
+
+size_t flyball_transfers_in_use(flyball_session* session, const flyball_transfers** transfers) {
+  const bool none = session == nullptr || session->transfers.empty();
+  if (transfers != nullptr) *transfers = none ? nullptr : session->transfers.data();
+  return none ? 0 : session->transfers.size();
 }
 
 int flyball_set_straggler(flyball_session* session, int id, double delay_s, double degree) {

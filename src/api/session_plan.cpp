@@ -56,7 +56,8 @@ void take_plan_file(SessionOptions& options, const SessionGpu& gpu) {
                                                           : 1.0;
   schedule.allowed_time = schedule.max_clock_time * ratio;
   for (PlannedComputation& one : own.computations) {
-    schedule.computations.push_back({std::move(one.instruction), one.microbatch, one.chunk, one.clock_mhz});
+    schedule.computations.push_back(
+        {std::move(one.instruction), one.microbatch, one.chunk, one.clock_mhz, one.transfers});
   }
 }
 

@@ -115,6 +115,14 @@ std::string straggler_text(const FoundStraggler& one) {
                      one.slowdown, one.since, name_of(one.cause), one.detail.empty() ? "" : ", ", one.detail);
 }
 
+std::string plan_text(const PipelinePlan& plan) {
+  const bool all = plan.count == std::ssize(plan.pipelines);
+  return fmt::format("{} {} {}{}: {} s by themselves, {} s by plan of the {} s that all wait for, {} J", plan.count,
+                     plan.count == 1 ? "pipeline," : "pipelines,", fmt::join(plan.pipelines, " "), all ? "" : " ...",
+                     if_known(plan.base_time), if_known(plan.iteration_time), if_known(plan.allowed_time),
+                     format_fixed(plan.energy.value(), 1));
+}
+
 std::string job_text(const JobStatus& job) {
   std::string text = fmt::format("{}{}{}\n", job.job, job.name.empty() ? "" : "  ", job.name);
   const auto line = [&text](std::string_view what, const std::string& is) {
@@ -125,6 +133,7 @@ std::string job_text(const JobStatus& job) {
                           job.stages, job.data_parallel, job.tensor_parallel, job.schedule, job.microbatches));
   line("plan", job.version > 0 ? fmt::format("{}, version {}", job.planner, job.version)
                                : fmt::format("{}, none yet", job.planner));
+  for (const PipelinePlan& plan : job.plans) line("plan of", plan_text(plan));
   line("promise",
        std::string(name_of(job.promise.verdict)) + (job.promise.cause.empty() ? "" : ": " + job.promise.cause));
   if (job.promise.measured > Seconds(0)) {

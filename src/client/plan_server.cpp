@@ -99,8 +99,10 @@ StragglerTaken PlanServer::set_straggler(const std::string& job, const Straggler
   return read_message<StragglerTaken>(parse_json(address(), response.body));
 }
 
-void PlanServer::send(const std::string& job, const StepReport& report) {
-  ask("POST", fmt::format("/v1/jobs/{}/steps", percent_encode(job)), to_json(report).dump());
+StepTaken PlanServer::send(const std::string& job, const StepReport& report) {
+  const Response response = ask("POST", fmt::format("/v1/jobs/{}/steps", percent_encode(job)), to_json(report).dump());
+  if (response.status == 204) return {};  // of a server that knows no handovers
+  return read_message<StepTaken>(parse_json(address(), response.body));
 }
 
 void PlanServer::send(const std::string& job, const OrderReport& report) {

@@ -48,7 +48,7 @@ class PlanServer {
                                                      Seconds wait);
   StragglerTaken set_straggler(const std::string& job, const StragglerNotice& notice);
   // Reports a step that was run by a schedule with report_steps.
-  void send(const std::string& job, const StepReport& report);
+  StepTaken send(const std::string& job, const StepReport& report);
   // Reports a step that was run in another order than its schedule's.
   void send(const std::string& job, const OrderReport& report);
   // Reports what the iterations of a schedule take.

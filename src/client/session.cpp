@@ -21,9 +21,14 @@ constexpr Seconds kLeastHistory{60.0};        // of the counter
 constexpr Seconds kMostHistory{600.0};        // enough for five iterations of a large model
 constexpr double kMostSamples = 150'000;      // that it may take: 6 MB
 constexpr std::size_t kMostStepsWaiting = 4;  // to be reported
+constexpr Seconds kLeastHandover{1e-6};       // a shorter one counts for nothing
 constexpr double kLeastWaiting = 0.01;        // least share of waiting to know what it draws
 constexpr std::uint64_t kLeastChanges = 3;    // least clock changes to know how long one takes
 constexpr double kSettled = 1.5;              // times of the median clock change, after which it has taken hold
+
+bool is_computation(std::string_view type) {
+  return type.starts_with("forward") || type.starts_with("backward") || type.starts_with("recompute");
+}
 
 }  // namespace
 
@@ -226,6 +231,7 @@ void Session::step_end() {
   const Computing computing = promise && promise->slower && measured ? compare_with_sweep() : Computing();
   if (sweeps()) {
     step_.in_effect = measured ? controller_->held_since(probe_clock_ ? *probe_clock_ : *sweep_clock_) : 0;
+    if (measured) executed = swept_step();
     const std::size_t usual = step_.spans.size();
     StepRecord step = std::exchange(step_, {});
     probe_clock_ ? probe_in_use_->step_end(std::move(step)) : profiler_in_use_->step_end(std::move(step));
@@ -270,14 +276,29 @@ bool Session::measures_step() const { return sweeps() || (sets_clocks_ && schedu
 // of this machine's clock; other ranks' may be set differently.
 std::optional<StepReport> Session::executed_step() const {
   if (!sets_clocks_ || !schedule_->plan.report_steps || !ran_as_planned()) return std::nullopt;
-  StepReport report;
-  report.rank = options_.rank.rank;
-  report.version = schedule_->plan.version;
-  report.step = step_count_;
-  report.begin.reserve(schedule_->types.size());
-  report.end.reserve(schedule_->types.size());
+  return times_of_step(schedule_->plan.version);
+}
+
+// The same of a step of the sweep, for handovers. Only the first pipeline's times tell something, but all ranks ask.
+std::optional<StepReport> Session::swept_step() const {
+  if (!finds_handovers_ || !has_server() || !sweep_clock_ || options_.job.stages < 2) return std::nullopt;
+  const bool measured = std::any_of(step_.spans.begin(), step_.spans.end(), [this](const InstructionSpan& span) {
+    const std::string& name = types_.name(span.type);
+    return name.starts_with("p2p") || name.starts_with("receive");
+  });
+  if (measured) return std::nullopt;
+  if (options_.rank.dp_rank != 0 || options_.rank.tp_rank != 0)
+    return StepReport{options_.rank.rank, 0, step_count_, {}, {}};
+  return times_of_step(0);
+}
+
+StepReport Session::times_of_step(std::int64_t version) const {
+  StepReport report{options_.rank.rank, version, step_count_, {}, {}};
+  report.begin.reserve(step_.spans.size());
+  report.end.reserve(step_.spans.size());
   for (const InstructionSpan& span : step_.spans) {
-    if (schedule_->clocks_mhz[span.type].empty()) continue;  // an operation of constant time
+    // Operations of constant time have no clock of their own.
+    if (version > 0 ? schedule_->clocks_mhz[span.type].empty() : !is_computation(types_.name(span.type))) continue;
     report.begin.push_back(to_seconds(span.begin - step_.begin) * options_.time_scale);
     report.end.push_back(to_seconds(span.end - step_.begin) * options_.time_scale);
   }
@@ -379,11 +400,8 @@ void Session::evaluate() {
   state_.sweep = progress;
   state_.sweep.finished = progress.finished && (!probe_ || probe_->finished());
   if (!state_.sweep.finished) return;
-  if (const auto time = change_time()) {
-    MeasurementReport changes{options_.rank.rank, next_sequence_++, {}};
-    // The energy has to be above zero, and counts for nothing.
-    changes.measurements.push_back({"clock_change", Megahertz(0), *time * options_.time_scale, Joules(1.0), 1});
-    reports_.push_back(std::move(changes));
+  if (auto constant = constant_measurements(); !constant.empty()) {
+    reports_.push_back({options_.rank.rank, next_sequence_++, std::move(constant)});
   }
   newest_times_ = measured_times();
   profiler_.reset();
@@ -409,6 +427,25 @@ std::shared_ptr<const ComputingTimes> Session::measured_times() const {
     }
   }
   return times;
+}
+
+// What belongs to no clock of the sweep. Under the mutex.
+std::vector<InstructionMeasurement> Session::constant_measurements() const {
+  std::vector<InstructionMeasurement> all;
+  if (reports_.empty()) return all;
+  if (const auto time = change_time()) {
+    // The energy has to be above zero, and counts for nothing.
+    all.push_back({"clock_change", Megahertz(0), *time * options_.time_scale, Joules(1.0), 1});
+  }
+  // The GPU waits meanwhile, and draws by its clock what it draws then.
+  const Watts waiting(waiting_weight_ > 0.0 ? waiting_sum_ / waiting_weight_ : kLeastWaitingWatts);
+  const auto add = [&](const char* name, Seconds time, std::int64_t count) {
+    if (count == 0 || time < kLeastHandover) return;
+    all.push_back({name, clocks_.front(), time, waiting * time, count});
+  };
+  add("receive", handovers_.receive, handovers_.receives);
+  add("receive_back", handovers_.receive_back, handovers_.receives_back);
+  return all;
 }
 
 // What a clock change took in this sweep: until computations showed it or, where they did not, until the driver had
@@ -444,6 +481,7 @@ void Session::profile_again() {
   remeasuring_.reset();
   newest_times_.reset();
   reports_.clear();
+  handovers_ = {};
   waiting_sum_ = waiting_weight_ = 0.0;
   finish_due_ = false;
 }

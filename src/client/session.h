@@ -116,6 +116,10 @@ class Session {
   // Sends a notice in the background. May be called from any thread, like all functions below.
   void set_straggler(StragglerNotice notice);
 
+  // Lets the server find during sweeps how long handovers from other stages take (StepTaken), for engines that cannot
+  // tell a transfer from the wait for it. What it finds goes into the profile, unless the engine measures transfers.
+  void find_handovers() { finds_handovers_ = true; }
+
   // Starts the sweep over with the next step. The session drops all earlier measurements at once. When the sweep is
   // over, the server replaces its measurements of the instructions that were measured again, and drops those of waiting
   // even if the sweep has none of its own.
@@ -154,6 +158,8 @@ class Session {
   [[nodiscard]] bool fetch_moments();
   [[nodiscard]] bool sweeps() const { return sweep_clock_ || probe_clock_; }  // whether this step belongs to a sweep
   [[nodiscard]] std::optional<StepReport> executed_step() const;
+  [[nodiscard]] std::optional<StepReport> swept_step() const;
+  [[nodiscard]] StepReport times_of_step(std::int64_t version) const;
   [[nodiscard]] bool by_plan() const;  // whether the schedule's clocks are for what this step runs
   [[nodiscard]] bool ran_as_planned() const;
   [[nodiscard]] std::optional<OrderReport> other_order();
@@ -201,12 +207,14 @@ class Session {
   void report_anew();
   void take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfiler>& profiler);
   [[nodiscard]] std::optional<Seconds> change_time() const;
+  [[nodiscard]] std::vector<InstructionMeasurement> constant_measurements() const;
   [[nodiscard]] std::shared_ptr<const ComputingTimes> measured_times() const;
   template <class Send>
   void send_or_drop(Send send);
   bool talk();
   void find_cause(PaceReport& report) const;
   void tell_pace(PaceReport report);
+  bool send_step(const StepReport& step);
   void send_pace(const PaceReport& report);
   void take_leave();
   // The listener's: waits for schedules.
@@ -344,6 +352,8 @@ class Session {
   const std::int64_t session_number_ = new_session_number();
   Savings savings_;               // the reporter's
   std::deque<StepReport> steps_;  // reports that the server asks for; the oldest are dropped where it cannot keep up
+  std::atomic<bool> finds_handovers_{false};
+  StepTaken handovers_;                     // as the server has answered last in this sweep
   std::optional<OrderReport> other_order_;  // to be reported
   std::int64_t told_of_order_ = 0;          // the version of the schedule of which the user was told so
   std::int64_t heard_version_ = 0;          // the last schedule that came

@@ -162,10 +162,25 @@ bool Session::talk() {
     const StepReport step = std::move(steps_.front());
     steps_.pop_front();
     lock.unlock();
-    send_or_drop([&] { server.send(options_.job.id, step); });
-    return true;
+    return send_step(step);
   }
   return false;
+}
+
+bool Session::send_step(const StepReport& step) {
+  if (step.version > 0) {
+    send_or_drop([&] { (void)reporting_->send(options_.job.id, step); });
+    return true;
+  }
+  try {
+    const StepTaken taken = reporting_->send(options_.job.id, step);
+    const std::scoped_lock lock(mutex_);
+    handovers_ = taken;
+  } catch (const ServerRefusal& refusal) {
+    if (refusal.status() != 400) throw;
+    finds_handovers_ = false;  // a server of an earlier version knows nothing of them
+  }
+  return true;
 }
 
 // A server of an earlier version knows nothing of paces.

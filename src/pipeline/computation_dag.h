@@ -71,8 +71,11 @@ class ComputationDag {
   void set_waits(std::size_t type) { types_[type].waits = true; }
   // Sets at which clock stages wait with free changes; LateClocks is told for itself when late ones are asked for.
   void set_clocks_asked(ClocksAsked asked) { clocks_asked_ = asked; }
+  // Says that transfers occupy both stages (PipelineSpec): each waits for what both run before it, and both wait.
+  void set_transfers_occupy_both() { transfers_occupy_both_ = true; }
 
   [[nodiscard]] ClocksAsked clocks_asked() const { return clocks_asked_; }
+  [[nodiscard]] bool transfers_occupy_both() const { return transfers_occupy_both_; }
   [[nodiscard]] int size() const { return static_cast<int>(computations_.size()); }
   [[nodiscard]] int stages() const { return stages_; }
   [[nodiscard]] std::size_t edge_count() const { return predecessors_.size(); }
@@ -100,6 +103,7 @@ class ComputationDag {
  private:
   int stages_;
   ClocksAsked clocks_asked_ = ClocksAsked::kAtBegin;
+  bool transfers_occupy_both_ = false;
   std::vector<OperationType> types_;
   std::vector<Computation> computations_;
   std::vector<std::int32_t> original_;

@@ -10,8 +10,8 @@
 namespace flyball {
 
 bool is_constant_operation(std::string_view instruction) {
-  constexpr std::array kNames = {kP2pName,           kP2pBackName, kDataLoadName,   kGradientSyncName,
-                                 kOptimizerStepName, kWaitingName, kClockChangeName};
+  constexpr std::array kNames = {kP2pName,          kP2pBackName,       kReceiveName, kReceiveBackName, kDataLoadName,
+                                 kGradientSyncName, kOptimizerStepName, kWaitingName, kClockChangeName};
   return std::find(kNames.begin(), kNames.end(), instruction) != kNames.end();
 }
 

@@ -30,6 +30,11 @@ enum class InstructionKind {
 inline constexpr std::string_view kP2pName = "p2p";
 // A transfer to the stage before, where it differs from one to the stage behind.
 inline constexpr std::string_view kP2pBackName = "p2p_back";
+// The handover of a computation's input from another stage, on the stage that gets it: from when the input has been
+// computed and the stage is free until the computation begins. It holds the transfer and what the engine does around
+// it. "receive" is before forwards, "receive_back" before backwards.
+inline constexpr std::string_view kReceiveName = "receive";
+inline constexpr std::string_view kReceiveBackName = "receive_back";
 inline constexpr std::string_view kDataLoadName = "data_load";
 inline constexpr std::string_view kGradientSyncName = "gradient_sync";
 inline constexpr std::string_view kOptimizerStepName = "optimizer_step";

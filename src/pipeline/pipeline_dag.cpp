@@ -3,7 +3,8 @@
 //
 // A transfer that occupies both stages is one node that waits for both and that both wait for: after it comes what the
 // sender runs next, before it what the receiver ran last. The transfers of a stage between two of its computations are
-// thus posted together and go on together, as frameworks batch a send with the receive that follows it.
+// thus posted together and go on together, as frameworks batch a send with the receive that follows it. Other orders
+// place transfers elsewhere (plan/stage_orders.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,7 +49,9 @@ class DagBuilder {
     check_constant_operations();
     for (int stage = 0; stage < stages_; ++stage) add_stream(stage, streams[at(stage)]);
     for (int m = 0; m < spec_.microbatches; ++m) add_dependencies(m);
-    return {profile_.source, stages_, std::move(types_), std::move(nodes_), edges_};
+    ComputationDag dag(profile_.source, stages_, std::move(types_), std::move(nodes_), edges_);
+    if (transfers_) dag.set_transfers_occupy_both();
+    return dag;
   }
 
  private:
@@ -264,13 +267,18 @@ class DagBuilder {
     for (const Instruction& instruction : stream) {
       const int virtual_stage = instruction.chunk * stages_ + stage;
       const Key key{static_cast<int>(instruction.kind), virtual_stage, instruction.microbatch};
+      // The stage's input goes to the first operation before the computation, if there is one.
+      const auto enter_by = [&](int type) {
+        if (type < 0) return;
+        append(add_node(type, instruction.microbatch, instruction.chunk));
+        entry_of_.try_emplace(key, previous);
+      };
+      if (const std::string_view receive = receive_of(instruction.kind, virtual_stage); !receive.empty()) {
+        enter_by(constant_type(stage, receive, std::nullopt));
+      }
       if (instruction.kind == InstructionKind::kForward && instruction.chunk == loading_chunk &&
           (stage == 0 || everywhere)) {
-        const int load = constant_type(stage, kDataLoadName, spec_.data_load);
-        if (load >= 0) {
-          append(add_node(load, instruction.microbatch, instruction.chunk));
-          load_of_[key] = previous;
-        }
+        enter_by(constant_type(stage, kDataLoadName, spec_.data_load));
       }
       const int node = add_node(profiled_type(stage, instruction.kind, instruction.chunk), instruction.microbatch,
                                 instruction.chunk);
@@ -288,11 +296,20 @@ class DagBuilder {
     return found == node_of_.end() ? -1 : found->second;
   }
 
-  // The operation to which the microbatch's input goes: the loading of data for the computation, if there is one, else
-  // the computation.
+  // The name of the handover before the computation; empty where its input comes from no other stage.
+  std::string_view receive_of(InstructionKind kind, int virtual_stage) const {
+    using enum InstructionKind;
+    if (stages_ == 1) return {};
+    if (kind == kForward) return virtual_stage > 0 ? kReceiveName : std::string_view();
+    const bool takes_gradient = kind == (split_backward_ ? kBackwardInput : kBackward);
+    return takes_gradient && virtual_stage + 1 < virtual_stages_ ? kReceiveBackName : std::string_view();
+  }
+
+  // The operation to which the microbatch's input goes: the handover, or the loading of data for the computation, if
+  // there is one, else the computation.
   int entry(InstructionKind kind, int virtual_stage, int microbatch) const {
-    const auto found = load_of_.find({static_cast<int>(kind), virtual_stage, microbatch});
-    return found == load_of_.end() ? node(kind, virtual_stage, microbatch) : found->second;
+    const auto found = entry_of_.find({static_cast<int>(kind), virtual_stage, microbatch});
+    return found == entry_of_.end() ? node(kind, virtual_stage, microbatch) : found->second;
   }
 
   // An edge between virtual stages, through a transfer where they lie on different GPUs and transfers take time.
@@ -303,6 +320,7 @@ class DagBuilder {
     link(before, hop);
     link(hop, after);
     if (!spec_.transfers_occupy_both) return;
+    transfers_ = true;
     if (const int last = before_[at(after)]; last >= 0) link(last, hop);
     if (const int next = after_[at(before)]; next >= 0) link(hop, next);
   }
@@ -314,7 +332,7 @@ class DagBuilder {
       const int here = v % stages_;
       const int there = (v + 1) % stages_;
       send(node(kForward, v, microbatch), entry(kForward, v + 1, microbatch), here, there, microbatch);
-      send(node(gradient, v + 1, microbatch), node(gradient, v, microbatch), there, here, microbatch);
+      send(node(gradient, v + 1, microbatch), entry(gradient, v, microbatch), there, here, microbatch);
     }
     // Same-stage dependencies (a backward after its forward, a weight gradient after its activation gradient) follow
     // from the stage's order in every schedule, but for the turn-around on the last virtual stage, which the order of
@@ -327,12 +345,13 @@ class DagBuilder {
   int virtual_stages_;
   std::vector<Watts> blocking_;  // per stage
   bool split_backward_ = false;
+  bool transfers_ = false;  // there are some that occupy both stages
   std::vector<OperationType> types_;
   std::map<std::pair<int, std::string>, int> type_of_;
   std::vector<Computation> nodes_;
   std::vector<Edge> edges_;
   std::map<Key, int> node_of_;
-  std::map<Key, int> load_of_;       // of the forwards that data are loaded for
+  std::map<Key, int> entry_of_;      // of the computations that are received or loaded for
   std::vector<int> before_, after_;  // per node of a stage: its neighbours in the stage's order, or -1
 };
 

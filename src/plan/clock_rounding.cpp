@@ -17,6 +17,14 @@ constexpr int kPathsPerTurn = 5;
 // points along the frontiers of four workloads, two of them measured, and takes up to two fifths more time.
 constexpr int kPointsPerSearch = 2;
 
+std::vector<ClockLadder> ladders(const RoundingTables& tables) {
+  std::vector<ClockLadder> ladders;
+  for (const Computation& computation : tables.dag.computations()) {
+    ladders.push_back(tables.choices[at(computation.type)].ladder());
+  }
+  return ladders;
+}
+
 }  // namespace
 
 RoundingTables::RoundingTables(const PlanProblem& problem)
@@ -48,11 +56,10 @@ ClockRounder::ClockRounder(std::shared_ptr<const RoundingTables> tables, Searche
       searches_(searches),
       dag_(tables_->dag),
       graph_(tables_->graph),
-      paths_(dag_, graph_, tables_->choices) {
-  for (int i = 0; i < dag_.size(); ++i) {
-    ladder_.push_back(choices(i).ladder());
-    level_.push_back(choices(i).slowest());
-  }
+      ladder_(ladders(*tables_)),
+      paths_(dag_, graph_, tables_->choices),
+      neighbourhoods_(dag_, graph_, ladder_) {
+  for (int i = 0; i < dag_.size(); ++i) level_.push_back(choices(i).slowest());
   schedule_.level = level_;
   for (auto* times : {&schedule_.passes, &last_relaxed_, &early_, &late_}) times->assign(graph_.size(), 0);
   plan_.assign(at(dag_.size()), 0);
@@ -73,7 +80,7 @@ void ClockRounder::floor(const GateTimes& relaxed, Nanoseconds deadline) {
   is_early_ = false;
   if (!searches_.fill) return;
   place_early();
-  fill_backwards(deadline, 0);
+  fill_backwards(deadline);
   is_early_ = false;
 }
 
@@ -138,7 +145,7 @@ void ClockRounder::publish() {
   is_early_ = searches_.fill;
   if (!searches_.fill) return;
   place_late(schedule_.passes[GateGraph::kEnd]);
-  fill_forwards(0);
+  fill_forwards();
 }
 
 void ClockRounder::load(const ClockPlan& plan) {
@@ -151,11 +158,11 @@ void ClockRounder::load(const ClockPlan& plan) {
   is_early_ = false;
 }
 
-void ClockRounder::improve_random_path() {
-  path_.assign(1, tables_->sources[draw() % tables_->sources.size()]);
+void ClockRounder::improve_random_path(RoundingRandom& random) {
+  path_.assign(1, tables_->sources[random.draw() % tables_->sources.size()]);
   while (!dag_.successors(path_.back()).empty()) {
     const auto next = dag_.successors(path_.back());
-    path_.push_back(next[draw() % next.size()]);
+    path_.push_back(next[random.draw() % next.size()]);
   }
   paths_.improve(path_, schedule_);
 }
@@ -177,88 +184,37 @@ void ClockRounder::place_late(Nanoseconds deadline) {
   }
 }
 
-inline void ClockRounder::raise(int i, Nanoseconds room, std::uint32_t skip_eighths) {
-  const ClockLadder& ladder = ladder_[at(i)];
+inline void ClockRounder::raise(int i, Nanoseconds room) {
   Level& level = level_[at(i)];
-  if (ladder.time[level + 1] > room) return;
-  if (skip_eighths > 0 && (draw() & 7) < skip_eighths) return;
-  level = ladder.slowest_within(room, level);
+  if (ladder_[at(i)].time[level + 1] <= room) level = ladder_[at(i)].slowest_within(room, level);
 }
 
-void ClockRounder::fill_forwards(std::uint32_t skip_eighths) {
+void ClockRounder::fill_forwards() {
   std::fill(early_.begin(), early_.end(), 0);
   for (int i = 0; i < dag_.size(); ++i) {
     const Nanoseconds start = graph_.start(early_.data(), i);
-    raise(i, late_[at(graph_.end_of(i))] - start, skip_eighths);
+    raise(i, late_[at(graph_.end_of(i))] - start);
     Nanoseconds& end = early_[at(graph_.end_of(i))];
     end = std::max(end, start + duration(i));
   }
 }
 
-void ClockRounder::fill_backwards(Nanoseconds deadline, std::uint32_t skip_eighths) {
+void ClockRounder::fill_backwards(Nanoseconds deadline) {
   std::fill(late_.begin(), late_.end(), deadline);
   for (int i = dag_.size() - 1; i >= 0; --i) {
     const Nanoseconds end = late_[at(graph_.end_of(i))];
-    raise(i, end - graph_.start(early_.data(), i), skip_eighths);
+    raise(i, end - graph_.start(early_.data(), i));
     graph_.no_later_before(late_.data(), i, end - duration(i));
   }
 }
 
-void ClockRounder::search(Nanoseconds deadline, int trials) {
-  const auto n = static_cast<std::uint32_t>(level_.size());
-  std::vector<Level> kept = level_;
-  double kept_net = net_joules();
-  std::vector<std::int32_t> region;
-  for (int trial = 0; trial < trials; ++trial) {
-    region.assign(1, static_cast<std::int32_t>(draw() % n));
-    const std::size_t size = 2 + draw() % 10;
-    for (std::size_t r = 0; r < region.size() && region.size() < size; ++r) {
-      const std::int32_t centre = region[r];
-      for (const std::int32_t p : dag_.predecessors(centre)) region.push_back(p);
-      for (const std::int32_t s : dag_.successors(centre)) region.push_back(s);
-    }
-    for (const std::int32_t i : region) {
-      if (draw() % 4 == 0) continue;
-      level_[at(i)] = std::max(0, level_[at(i)] - (draw() % 4 == 0 ? 2 : 1));
-    }
-    switch (draw() % 4) {
-      case 0:
-        place_late(deadline);
-        fill_forwards(4);
-        fill_backwards(deadline, 0);
-        break;
-      case 1:
-        place_early();
-        fill_backwards(deadline, 4);
-        fill_forwards(0);
-        break;
-      case 2:
-        place_late(deadline);
-        fill_forwards(0);
-        break;
-      default:
-        place_early();
-        fill_backwards(deadline, 0);
-        break;
-    }
-    const double net = net_joules();
-    if (net <= kept_net) {
-      kept_net = net;
-      kept = level_;
-    } else {
-      level_ = kept;
-    }
-  }
-  is_early_ = false;  // early_ is of the last trial, whether or not it was kept
-}
-
-void ClockRounder::polish(Nanoseconds deadline, int trials) {
-  random_ = 0x9E3779B97F4A7C15u;  // the same trials, whatever was planned before
-  for (int turn = 0; turn < kPolishTurns; ++turn) {
-    if (searches_.neighbourhoods) search(deadline, trials / kPolishTurns);
+void ClockRounder::polish(Nanoseconds deadline, int trials, int turns) {
+  RoundingRandom random;
+  for (int turn = 0; turn < turns; ++turn) {
+    if (searches_.neighbourhoods) neighbourhoods_.improve(level_, deadline, trials / turns, random);
     if (!searches_.random_paths) continue;
     schedule_plan(deadline, turn % 2 == 1);
-    for (int k = 0; k < kPathsPerTurn; ++k) improve_random_path();
+    for (int k = 0; k < kPathsPerTurn; ++k) improve_random_path(random);
     publish();
   }
 }
@@ -277,14 +233,6 @@ double ClockRounder::net_joules() const {
 const ClockPlan& ClockRounder::plan() {
   for (std::size_t i = 0; i < level_.size(); ++i) plan_[i] = choices(static_cast<int>(i)).option[at(level_[i])];
   return plan_;
-}
-
-// xorshift64 (Marsaglia 2003).
-std::uint32_t ClockRounder::draw() {
-  random_ ^= random_ << 13;
-  random_ ^= random_ >> 7;
-  random_ ^= random_ << 17;
-  return static_cast<std::uint32_t>(random_ >> 24);
 }
 
 }  // namespace flyball

@@ -34,6 +34,7 @@
 #include "base/units.h"
 #include "pipeline/timeline.h"
 #include "plan/gates.h"
+#include "plan/neighbourhood_search.h"
 #include "plan/path_search.h"
 #include "plan/planner.h"
 #include "plan/relaxation.h"
@@ -90,12 +91,13 @@ class ClockRounder {
   // Takes over a plan, which must consist of Pareto-optimal options.
   void load(const ClockPlan& plan);
 
-  // How often polish() alternates between the random search and path searches, each of which makes room for the other.
+  // How often polish() alternates between the random search and path searches, each of which makes room for the other,
+  // unless a plan is to be had sooner.
   static constexpr int kPolishTurns = 20;
 
   // Makes the present plan cheaper within `deadline`, which the plan must meet already. `trials` bounds the random
-  // search; each trial costs O(nodes + edges). With fewer trials than kPolishTurns the random search is left out.
-  void polish(Nanoseconds deadline, int trials);
+  // search (neighbourhood_search.h), which is left out where there are fewer than `turns`.
+  void polish(Nanoseconds deadline, int trials, int turns = kPolishTurns);
 
   // Time and energy of the present plan.
   [[nodiscard]] Nanoseconds makespan();
@@ -111,18 +113,15 @@ class ClockRounder {
   void settle(Nanoseconds deadline);
   void fit(int i);
   void publish();
-  void improve_random_path();
+  void improve_random_path(RoundingRandom& random);
 
   void place_early();
   void place_late(Nanoseconds deadline);
-  // The two fill functions slow operations down into slack. Of the operations that could be slowed down,
-  // `skip_eighths` eighths, drawn at random, keep their clock. fill_forwards() needs late_ of the present plan and
+  // The two fill functions slow operations down into slack. fill_forwards() needs late_ of the present plan and
   // updates early_; fill_backwards() needs early_ and updates late_.
-  void fill_forwards(std::uint32_t skip_eighths);
-  void fill_backwards(Nanoseconds deadline, std::uint32_t skip_eighths);
-  void raise(int i, Nanoseconds room, std::uint32_t skip_eighths);
-  void search(Nanoseconds deadline, int trials);
-  std::uint32_t draw();
+  void fill_forwards();
+  void fill_backwards(Nanoseconds deadline);
+  void raise(int i, Nanoseconds room);
 
   std::shared_ptr<const RoundingTables> tables_;
   Searches searches_;
@@ -130,6 +129,7 @@ class ClockRounder {
   const GateGraph& graph_;
   std::vector<ClockLadder> ladder_;  // by operation
   PathSearch paths_;
+  NeighbourhoodSearch neighbourhoods_;
   GateSchedule schedule_;           // the gates from which follow() continues
   GateTimes last_relaxed_;          // relaxed times of the last point
   int followed_ = 0;                // points since the last round()
@@ -139,7 +139,6 @@ class ClockRounder {
   bool is_early_ = false;           // whether early_ is that of the present plan
   std::vector<std::int32_t> path_;
   ClockPlan plan_;
-  std::uint64_t random_ = 0;
 };
 
 }  // namespace flyball

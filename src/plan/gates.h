@@ -19,6 +19,9 @@
 
 namespace flyball {
 
+// Energies closer than this are equal, in J: far less than a meter can tell, far more than a sum's rounding.
+inline constexpr double kSameJoules = 1e-9;
+
 using Level = std::int32_t;  // index into a type's Pareto options, fastest first
 using Gate = std::int32_t;
 

@@ -62,16 +62,78 @@ struct Bound {
   [[nodiscard]] double worth() const { return late > 0 ? std::numeric_limits<double>::infinity() : joules; }
 };
 
-// Returns infinite joules if `go_on` returns false.
-Bound bound_of(const PlanProblem& problem, const ComputationDag& dag, const std::vector<CostCurve>& curves,
-               Nanoseconds deadline, const std::function<bool()>& go_on) {
+std::vector<Nanoseconds> fastest_durations(const ComputationDag& dag, const std::vector<CostCurve>& curves) {
   std::vector<Nanoseconds> durations;
   for (const Computation& computation : dag.computations())
     durations.push_back(curves[at(computation.type)].front().time);
+  return durations;
+}
+
+// What operations may take where reorder() places transfers, by their numbers in `dag`: of several, the one is taken
+// that makes the fastest iteration.
+using Expected = std::vector<std::vector<Nanoseconds>>;
+
+// The durations as they are, which lets transfers delay only their receivers, and with each transfer as a part of the
+// computation before it, which makes the stages as slow as transfers that occupy both do.
+Expected expected_of(const ComputationDag& dag, std::vector<Nanoseconds> durations) {
+  if (!dag.transfers_occupy_both()) return {std::move(durations)};
+  std::vector<Nanoseconds> sending = durations;
+  for (int i = 0; i < dag.size(); ++i) {
+    if (dag.type_of(i).occupies_stage) continue;
+    for (const std::int32_t p : dag.predecessors(i)) {
+      if (dag.type_of(p).occupies_stage && dag.type_of(p).stage == dag.type_of(i).stage) {
+        sending[at(p)] += durations[at(i)];
+      }
+    }
+    sending[at(i)] = 1;
+  }
+  return {std::move(sending), std::move(durations)};
+}
+
+struct Placed {
+  ComputationDag dag;
+  std::vector<Nanoseconds> expected;  // with which reorder() makes this
+};
+
+Placed placed(const ComputationDag& dag, const Orders& orders, const std::vector<CostCurve>& curves,
+              const Expected& expected) {
+  std::optional<Placed> best;
+  Nanoseconds least = 0;
+  for (const std::vector<Nanoseconds>& durations : expected) {
+    Placed one{reorder(dag, orders, durations), durations};
+    if (expected.size() == 1) return one;
+    const std::vector<Nanoseconds> fastest = fastest_durations(one.dag, curves);
+    std::vector<Nanoseconds> finish(fastest.size());
+    const Nanoseconds time = makespan(one.dag, fastest, finish);
+    if (best && time >= least) continue;
+    least = time;
+    best = std::move(one);
+  }
+  return *std::move(best);
+}
+
+// Returns infinite joules if `go_on` returns false. `taken`, unless it is null, is given what the operations take in
+// the relaxed plan that ends by the deadline, by their numbers in the DAG that `dag` was made of.
+Bound bound_of(const PlanProblem& problem, const ComputationDag& dag, const std::vector<CostCurve>& curves,
+               Nanoseconds deadline, const std::function<bool()>& go_on, std::vector<Nanoseconds>* taken = nullptr) {
+  const std::vector<Nanoseconds> durations = fastest_durations(dag, curves);
   std::vector<Nanoseconds> finish(durations.size());
   if (const Nanoseconds fastest = makespan(dag, durations, finish); fastest > deadline)
     return {fastest - deadline, 0.0};
-  const RelaxationResult relaxed = solve_relaxation(dag, curves, [&](const FrontierStretch&) { return go_on(); });
+  const auto visit = [&](const FrontierStretch& stretch) {
+    if (taken != nullptr && stretch.t_low <= deadline && (taken->empty() || stretch.t_high >= deadline)) {
+      const Nanoseconds sooner = std::max<Nanoseconds>(0, stretch.t_high - deadline);
+      taken->resize(durations.size());
+      for (std::size_t i = 0; i < durations.size(); ++i) {
+        const Nanoseconds took = stretch.finish[i] - std::min(stretch.finish_shift[i], sooner) - stretch.start[i] +
+                                 std::min(stretch.start_shift[i], sooner);
+        (*taken)[at(dag.original_index(static_cast<int>(i)))] =
+            std::min(took, curves[at(dag[static_cast<int>(i)].type)].back().time);
+      }
+    }
+    return go_on();
+  };
+  const RelaxationResult relaxed = solve_relaxation(dag, curves, visit);
   if (relaxed.status == RelaxationStatus::kCancelled) return {0, std::numeric_limits<double>::infinity()};
   const BoundCurve& bound = relaxed.bound;
   const Watts blocking = problem.total_blocking();
@@ -97,7 +159,9 @@ class OrderSearch {
         curves_(coarse(problem.hulls())),
         deadline_(deadline),
         progress_(progress),
-        best_(*stage_orders(*problem.dag)),
+        given_(*stage_orders(*problem.dag)),
+        best_(given_),
+        expected_(expected_of(*problem.dag, fastest_durations(*problem.dag, curves_))),
         stages_(static_cast<int>(best_.size())),
         microbatches_(best_.front().microbatches()),
         splits_(best_.front().splits_backward()),
@@ -123,11 +187,14 @@ class OrderSearch {
         try_deeper();
       }
       climb();
+      while (place_anew() && more()) climb();
+      if (problem_.dag->transfers_occupy_both() && !splits_) climb_from_deep();
       budget_ = kTrimOperations;
       give_back();
     }
-    return {best_, bound_of(problem_, reorder(*problem_.dag, best_), problem_.hulls(), deadline_, asked()).worth(),
-            looked_at_};
+    const Placed chosen = placed_as_best(best_);
+    const double joules = bound_of(problem_, chosen.dag, problem_.hulls(), deadline_, asked()).worth();
+    return {best_, chosen.expected, joules, looked_at_};
   }
 
  private:
@@ -136,10 +203,30 @@ class OrderSearch {
   Bound bound(const Orders& orders) {
     const auto [known, is_new] = bounds_.try_emplace(orders);
     if (!is_new) return known->second;
-    const ComputationDag dag = reorder(*problem_.dag, orders);
+    const ComputationDag dag = placed_as_best(orders).dag;
     ++looked_at_;
     budget_ -= dag.size();
     return known->second = bound_of(problem_, dag, curves_, deadline_, asked());
+  }
+
+  [[nodiscard]] Placed placed_as_best(const Orders& orders) const {
+    if (orders == given_) return {*problem_.dag, {}};
+    return placed(*problem_.dag, orders, curves_, expected_);
+  }
+
+  // Gives the transfers of the best orders other places, by what operations take in the relaxed plan, and keeps them if
+  // that is better. All other orders are then looked at anew.
+  bool place_anew() {
+    if (!problem_.dag->transfers_occupy_both() || best_ == given_ || best_bound_.late > 0) return false;
+    std::vector<Nanoseconds> taken;
+    static_cast<void>(bound_of(problem_, placed_as_best(best_).dag, curves_, deadline_, asked(), &taken));
+    if (taken.empty()) return false;
+    std::map<Orders, Bound> bounds = std::exchange(bounds_, {});
+    Expected expected = std::exchange(expected_, expected_of(*problem_.dag, std::move(taken)));
+    if (take_if_better(best_)) return true;
+    expected_ = std::move(expected);
+    bounds_ = std::move(bounds);
+    return false;
   }
 
   // Returns a function that asks the caller whether to go on.
@@ -182,6 +269,30 @@ class OrderSearch {
     Orders envpipe;
     for (const int held : rescheduled_in_flight(problem_, limit_)) envpipe.push_back(in_turn(microbatches_, held));
     take_if_better(std::move(envpipe));
+  }
+
+  // Climbs once more, from orders that hold what memory allows, and keeps what is better. Where transfers occupy both
+  // stages such orders may be slow as long as their transfers do not fit, and are not reached by steps that each help.
+  void climb_from_deep() {
+    const Orders first = best_;
+    const Bound first_bound = best_bound_;
+    const Expected first_expected = expected_;
+    const std::map<Orders, Bound> first_bounds = bounds_;
+    best_ = given_;
+    for (int s = 0; s + 1 < stages_; ++s) {
+      const int most =
+          std::min({limit_[at(s)], microbatches_, s > 0 ? best_[at(s - 1)].forwards.front() : limit_[at(s)]});
+      best_[at(s)] = in_turn(microbatches_, std::max(most, best_[at(s + 1)].forwards.front()));
+    }
+    best_bound_ = can_run(best_) && fits(best_, limit_) ? bound(best_) : first_bound;
+    budget_ = kSearchOperations;
+    climb();
+    while (place_anew() && more()) climb();
+    if (std::pair(best_bound_.late, best_bound_.joules) < std::pair(first_bound.late, first_bound.joules)) return;
+    best_ = first;
+    best_bound_ = first_bound;
+    expected_ = first_expected;
+    bounds_ = first_bounds;
   }
 
   // The orders with weight gradients late by so many microbatches on each stage, or as many as fit into its memory.
@@ -294,7 +405,9 @@ class OrderSearch {
   std::vector<CostCurve> curves_;
   Nanoseconds deadline_;
   const Progress& progress_;
+  Orders given_;
   Orders best_;
+  Expected expected_;
   int stages_;
   int microbatches_;
   bool splits_;  // backwards, in two parts
@@ -336,21 +449,21 @@ class Joint final : public Planner {
       return progress ? Progress([&progress, begin](double share) { return progress(begin + share / 2.0); }) : progress;
     };
     const OrderChoice choice = search_orders(problem, deadline, limit, half(0.0));
-    PlannerResult result = planned_in(problem, choice.orders, half(0.5));
+    PlannerResult result = planned_in(problem, choice.orders, choice.expected, half(0.5));
     if (result.frontier.empty()) return result;
     for (const Orders& known : known_orders(*given)) {
       if (known == choice.orders || !fits(known, limit)) continue;
-      result = better_of(std::move(result), problem, deadline, known, half(0.5));
+      result = better_of(std::move(result), problem, deadline, known, *given, half(0.5));
     }
     return result;
   }
 
   // Perseus' plans for these orders.
   [[nodiscard]] static PlannerResult planned_in(const PlanProblem& problem, const Orders& orders,
-                                                const Progress& progress) {
+                                                std::span<const Nanoseconds> expected, const Progress& progress) {
     if (orders == stage_orders(*problem.dag)) return make_perseus()->plan(problem, progress);
     PlanProblem reordered = problem;
-    const auto dag = std::make_shared<const ComputationDag>(reorder(*problem.dag, orders));
+    const auto dag = std::make_shared<const ComputationDag>(reorder(*problem.dag, orders, expected));
     reordered.dag = dag.get();
     PlannerResult result = make_perseus()->plan(reordered, progress);
     result.dag = dag;
@@ -373,15 +486,17 @@ class Joint final : public Planner {
 
   // Bounds are not plans. If the better bound is better by less than rounding to clocks loses, the plans decide.
   [[nodiscard]] static PlannerResult better_of(PlannerResult result, const PlanProblem& problem, Nanoseconds deadline,
-                                               const Orders& orders, const Progress& progress) {
+                                               const Orders& orders, const Orders& given, const Progress& progress) {
+    const std::vector<CostCurve> curves = problem.hulls();
+    const Expected expected = expected_of(*problem.dag, fastest_durations(*problem.dag, curves));
+    const Placed other = orders == given ? Placed{*problem.dag, {}} : placed(*problem.dag, orders, curves, expected);
     if (result.frontier.points().front().time <= deadline) {
       const auto go_on = [&] { return !progress || progress(1.0); };
-      const ComputationDag dag = reorder(*problem.dag, orders);
-      if (joules_by(result.frontier, deadline) <= bound_of(problem, dag, problem.hulls(), deadline, go_on).worth()) {
+      if (joules_by(result.frontier, deadline) <= bound_of(problem, other.dag, curves, deadline, go_on).worth()) {
         return result;
       }
     }
-    PlannerResult planned = planned_in(problem, orders, progress);
+    PlannerResult planned = planned_in(problem, orders, other.expected, progress);
     if (planned.frontier.empty()) return result;
     const auto value = [&](const PlannerResult& one) {
       const Nanoseconds fastest = one.frontier.points().front().time;
@@ -415,7 +530,10 @@ std::optional<DeeperOrder> one_deeper(const PlanProblem& problem, Nanoseconds de
                                                : in_turn(microbatches, held + 1));
     deeper.in_flight.push_back(most_in_flight(orders.back()));
   }
-  const Bound bound = bound_of(problem, reorder(*problem.dag, orders), problem.hulls(), deadline, go_on);
+  const std::vector<CostCurve> curves = problem.hulls();
+  const Expected expected = expected_of(*problem.dag, fastest_durations(*problem.dag, curves));
+  const ComputationDag dag = placed(*problem.dag, orders, curves, expected).dag;
+  const Bound bound = bound_of(problem, dag, curves, deadline, go_on);
   if (!std::isfinite(bound.worth())) return std::nullopt;
   deeper.least_energy = Joules(bound.joules);
   return deeper;

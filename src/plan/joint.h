@@ -38,6 +38,9 @@ namespace flyball {
 // The orders that the search ended at.
 struct OrderChoice {
   std::vector<StageOrder> orders;  // by stage
+  // What operations are expected to take, as reorder() of stage_orders.h takes it to place transfers that occupy both
+  // stages; the problem's own orders keep the places that they have.
+  std::vector<Nanoseconds> expected;
   // No plan in these orders that ends by the deadline takes less energy than this: J, blocking included. It is infinite
   // where no plan ends by then; the orders are then the fastest that were found.
   double joules = 0.0;

@@ -15,8 +15,11 @@ namespace {
 // take a fifth more time; half as many cost 0.010, up to 0.61.
 constexpr std::size_t kHalf = 6;
 constexpr double kUnreached = std::numeric_limits<double>::infinity();
-// Energies closer than this are equal: far less than a meter can tell, far more than a sum's rounding.
-constexpr double kSameJoules = 1e-9;
+
+// How a slot of time is reached: from which state of the gate before, with which option, in one number.
+std::uint64_t way_from(std::int32_t state, Level level) {
+  return static_cast<std::uint64_t>(state) << 32 | static_cast<std::uint32_t>(level);
+}
 
 }  // namespace
 
@@ -112,8 +115,10 @@ bool PathSearch::reach_end(std::int32_t i, Nanoseconds not_before, const GateSch
 
 // Extends the states of the gate before by every option of the operation between, into the slots of this gate.
 void PathSearch::extend_states(const ClockLadder& ladder, Nanoseconds not_before, Nanoseconds present, Level hint) {
-  std::array<Slot, 2 * kHalf> slots;
-  slots.fill({kUnreached, -1, 0});
+  // By slot: the least cost so far, and the way that has it.
+  std::array<double, 2 * kHalf> cheapest_of;
+  std::array<std::uint64_t, 2 * kHalf> way_of{};
+  cheapest_of.fill(kUnreached);
   const Nanoseconds first = present - reach_;
   const Nanoseconds last = present + reach_;
   // A slot must end at the present time, so that no later state pushes out the present one. The factor rounds the slots
@@ -129,22 +134,30 @@ void PathSearch::extend_states(const ClockLadder& ladder, Nanoseconds not_before
     Level level = highest;
     const Nanoseconds since_first = start - first;
     for (Nanoseconds after; (after = since_first + ladder.time[level]) >= 0; --level) {
-      Slot& slot = slots[at(static_cast<std::int32_t>(static_cast<double>(after) * slots_per_ns))];
+      // A branch would be guessed wrong too often, since whether this way is cheaper is as good as random.
+      const auto slot = at(static_cast<std::int32_t>(static_cast<double>(after) * slots_per_ns));
       const double cost = state.cost + ladder.net[level];
-      if (cost < slot.cost) slot = {cost, s, level};
+      const auto if_cheaper = -static_cast<std::uint64_t>(cost < cheapest_of[slot]);
+      way_of[slot] ^= (way_from(s, level) ^ way_of[slot]) & if_cheaper;
+      cheapest_of[slot] = std::min(cost, cheapest_of[slot]);
     }
     if (level < 0) continue;
     // This option ends before the first slot, and faster ones would only wait longer.
     const double cost = state.cost + ladder.net[level];
-    if (cost <= slots[0].cost) slots[0] = {cost, s, level};
+    if (cost <= cheapest_of[0]) {
+      cheapest_of[0] = cost;
+      way_of[0] = way_from(s, level);
+    }
   }
   reached_.clear();
   double cheapest = kUnreached;
-  for (const Slot& slot : slots) {
-    if (slot.cost >= cheapest) continue;
-    cheapest = slot.cost;
-    const Nanoseconds when = std::max(states_[at(slot.from)].at, not_before) + ladder.time[slot.level];
-    reached_.push_back({std::max(first, when), slot.cost, slot.from});
+  for (std::size_t slot = 0; slot < 2 * kHalf; ++slot) {
+    if (cheapest_of[slot] >= cheapest) continue;
+    cheapest = cheapest_of[slot];
+    const auto from = static_cast<std::int32_t>(way_of[slot] >> 32);
+    const auto level = static_cast<Level>(way_of[slot]);
+    const Nanoseconds when = std::max(states_[at(from)].at, not_before) + ladder.time[level];
+    reached_.push_back({std::max(first, when), cheapest, from});
   }
 }
 

@@ -49,12 +49,6 @@ class PathSearch {
     Nanoseconds at;
     double joules;
   };
-  // The cheapest way so far to reach a slot of time: from which state of the gate before, with which option.
-  struct Slot {
-    double cost;
-    std::int32_t from;
-    Level level;
-  };
   // A neighbour that starts at the gate, with the option that fits as the gate's time is moved later.
   struct Follower {
     ClockLadder ladder;

@@ -302,6 +302,11 @@ class PlanReader {
     // Longer times would overflow nanoseconds on some path.
     if (longest.value() > kLargest) operations.fail("they take more than 1e9 s in all", "check the times of 'types'");
     ComputationDag dag(root_.source(), static_cast<int>(blocking_.size()), types_, std::move(computations), edges);
+    for (int i = 0; i < dag.size(); ++i) {
+      if (!dag.type_of(i).occupies_stage && dag.predecessors(i).size() + dag.successors(i).size() > 2) {
+        dag.set_transfers_occupy_both();
+      }
+    }
     if (root_.has("clocks_asked")) dag.set_clocks_asked(clocks_asked(root_.at("clocks_asked")));
     return dag;
   }

@@ -3,6 +3,7 @@
 #include "plan/plan_to_run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -42,6 +43,7 @@ std::string limit_text(const std::optional<Watts>& limit) {
 PlanToRun::Stage stage_of(const PlanFile& file, const ClockPlan& clocks, int stage, const std::string& source) {
   PlanToRun::Stage made;
   const std::string* first = nullptr;  // the instruction of the first computation
+  const std::vector<PostedTransfers> posted = posted_transfers(file.dag, stage);
   for (const int i : file.dag.stage_order(stage)) {
     const OperationType& type = file.dag.type_of(i);
     if (!type.occupies_stage || is_constant_operation(type.instruction)) continue;
@@ -60,7 +62,8 @@ PlanToRun::Stage stage_of(const PlanFile& file, const ClockPlan& clocks, int sta
     }
     made.computations.push_back({std::string(announced_name(type.instruction)), file.dag[i].microbatch,
                                  file.dag[i].chunk,
-                                 static_cast<int>(std::lround(type.options[chosen].frequency.value()))});
+                                 static_cast<int>(std::lround(type.options[chosen].frequency.value())),
+                                 posted.empty() ? PostedTransfers{} : posted[made.computations.size()]});
   }
   return made;
 }
@@ -118,7 +121,7 @@ std::int64_t number_of_order(const PlanToRun& plan) {
   for (const PlanToRun::Stage& stage : plan.stages) {
     fingerprint.add("stage");
     for (const PlannedComputation& one : stage.computations) {
-      fingerprint.add(fmt::format("{} {} {}", one.instruction, one.microbatch, one.chunk));
+      fingerprint.add(fmt::format("{} {} {} {}", one.instruction, one.microbatch, one.chunk, one.transfers));
     }
   }
   return fingerprint.number();
@@ -153,7 +156,7 @@ PlanToRun plan_of_list(const std::string& source, std::string_view text) {
     PlanToRun::Stage& made = plan.stages.emplace_back();
     for (AnnouncedClock& one : stage) {
       if (is_constant_operation(one.instruction)) continue;  // sessions set no clock for these
-      made.computations.push_back({std::move(one.instruction), 0, 0, one.clock_mhz});
+      made.computations.push_back({std::move(one.instruction), 0, 0, one.clock_mhz, {}});
     }
   }
   return plan;

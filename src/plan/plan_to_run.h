@@ -14,6 +14,7 @@
 #include "pipeline/computation_dag.h"
 #include "pipeline/pipeline_spec.h"
 #include "plan/frontier.h"
+#include "plan/stage_orders.h"
 
 namespace flyball {
 
@@ -21,7 +22,8 @@ struct PlannedComputation {
   std::string instruction;  // as frameworks announce it, without a chunk's suffix
   int microbatch = 0;       // of a list of clocks only after fit_to_job(), and so the chunk
   int chunk = 0;
-  int clock_mhz = 0;  // 0: leaves the clock as it is
+  int clock_mhz = 0;            // 0: leaves the clock as it is
+  PostedTransfers transfers{};  // before it, of those that occupy both stages (stage_orders.h); all 0: none is known
 
   bool operator==(const PlannedComputation&) const = default;
 };

@@ -1,5 +1,5 @@
-// A group of points is a std::async() with a rounder of its own: some milliseconds of work, beside which starting a
-// thread costs nothing that could be measured.
+// Jobs wait in one line, and each thread, which has a rounder of its own, takes the first one. What comes of them is
+// taken in the order in which they were started.
 #include "plan/point_rounding.h"
 
 #include <algorithm>
@@ -8,8 +8,10 @@
 namespace flyball {
 namespace {
 
-// A group looks at about as many operations, which takes some 5 ms.
-constexpr std::size_t kGroupWork = 80'000;
+// A group looks at about as many operations, which takes some 1 ms: threads end at the same time.
+constexpr std::size_t kGroupWork = 20'000;
+// The relaxation may be so far ahead, in the same unit: it is the sooner at T_min, whose plan takes longest.
+constexpr std::size_t kWorkAhead = 500'000;
 
 }  // namespace
 
@@ -18,10 +20,19 @@ PointRounding::PointRounding(const PlanProblem& problem, Searches searches, std:
     : tables_(std::make_shared<const RoundingTables>(problem)),
       searches_(searches),
       anew_every_(static_cast<std::size_t>(anew_every)),
-      threads_(threads),
-      frontier_(frontier) {
-  const std::size_t points = kGroupWork / static_cast<std::size_t>(std::max(1, problem.dag->size()));
-  group_size_ = std::max<std::size_t>(1, points / anew_every_) * anew_every_;
+      frontier_(frontier),
+      rounder_(tables_, searches) {
+  const auto operations = static_cast<std::size_t>(std::max(1, problem.dag->size()));
+  group_size_ = std::max<std::size_t>(1, kGroupWork / operations / anew_every_) * anew_every_;
+  most_under_way_ = std::max<std::size_t>(2 * std::size_t{threads}, kWorkAhead / (group_size_ * operations));
+  if (threads < 2) return;
+  for (unsigned k = 0; k < threads; ++k) threads_.emplace_back([this] { work(); });
+}
+
+PointRounding::~PointRounding() {
+  const std::scoped_lock lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
 }
 
 void PointRounding::add(const FrontierStretch& stretch, Nanoseconds deadline) {
@@ -29,29 +40,34 @@ void PointRounding::add(const FrontierStretch& stretch, Nanoseconds deadline) {
   if (group_.size() == group_size_) start_group();
 }
 
-void PointRounding::add_fastest(const FrontierStretch& stretch, Nanoseconds t_min, int trials) {
+void PointRounding::add_fastest(const FrontierStretch& stretch, Nanoseconds t_min, int trials, bool asked) {
   GateTimes relaxed = relaxed_times(*tables_, stretch, t_min);
   group_.push_back({relaxed, t_min});
   start_group();
-  start([relaxed = std::move(relaxed), t_min, trials](ClockRounder& rounder) {
+  const auto search = [relaxed = std::move(relaxed), t_min, trials, asked](ClockRounder& rounder) {
     rounder.floor(relaxed, t_min);
     rounder.polish(t_min, trials);
+    if (!asked) return std::vector{rounded(rounder)};
+    const Rounded polished = rounded(rounder);
+    rounder.round(relaxed, t_min);
+    if (rounder.net_joules() > polished.point.net_joules) rounder.load(polished.plan);
+    rounder.polish(t_min, trials);
     return std::vector{rounded(rounder)};
-  });
+  };
+  start(Job(search), Turn::kFirst);
 }
 
 void PointRounding::add(const ClockPlan& plan) {
-  ClockRounder rounder(tables_, searches_);
-  rounder.load(plan);
-  frontier_.add(rounded(rounder).point, plan);
+  rounder_.load(plan);
+  frontier_.add(rounded(rounder_).point, plan);
 }
 
 void PointRounding::polish(ClockPlan plan, Nanoseconds deadline, int trials) {
-  start([plan = std::move(plan), deadline, trials](ClockRounder& rounder) {
+  start(Job([plan = std::move(plan), deadline, trials](ClockRounder& rounder) {
     rounder.load(plan);
     rounder.polish(deadline, trials);
     return std::vector{rounded(rounder)};
-  });
+  }));
 }
 
 PointRounding::Rounded PointRounding::rounded(ClockRounder& rounder) {
@@ -60,17 +76,17 @@ PointRounding::Rounded PointRounding::rounded(ClockRounder& rounder) {
 
 void PointRounding::finish_points() {
   start_group();
-  while (at_work_.size() > 1) take_oldest();
+  while (under_way_.size() > 1) take_oldest();
 }
 
 void PointRounding::finish() {
   start_group();
-  while (!at_work_.empty()) take_oldest();
+  while (!under_way_.empty()) take_oldest();
 }
 
 void PointRounding::start_group() {
   if (group_.empty()) return;
-  start([group = std::exchange(group_, {}), anew_every = anew_every_](ClockRounder& rounder) {
+  start(Job([group = std::exchange(group_, {}), anew_every = anew_every_](ClockRounder& rounder) {
     std::vector<Rounded> points;
     points.reserve(group.size());
     for (std::size_t k = 0; k < group.size(); ++k) {
@@ -79,24 +95,36 @@ void PointRounding::start_group() {
       points.push_back(rounded(rounder));
     }
     return points;
-  });
-}
-
-// Twice as many groups as threads are under way, so that a thread has work while the oldest group is waited for.
-template <class Work>
-void PointRounding::start(Work work) {
-  if (at_work_.size() >= 2 * std::size_t{threads_}) take_oldest();
-  const auto policy = threads_ > 1 ? std::launch::async : std::launch::deferred;
-  at_work_.push_back(std::async(policy, [tables = tables_, searches = searches_, work = std::move(work)] {
-    ClockRounder rounder(tables, searches);
-    return work(rounder);
   }));
 }
 
+void PointRounding::start(Job job, Turn turn) {
+  if (under_way_.size() >= most_under_way_) take_oldest();
+  under_way_.push_back(job.get_future());
+  if (threads_.empty()) return job(rounder_);
+  const std::scoped_lock lock(mutex_);
+  waiting_.insert(turn == Turn::kFirst ? waiting_.begin() : waiting_.end(), std::move(job));
+  changed_.notify_one();
+}
+
 void PointRounding::take_oldest() {
-  const std::vector<Rounded> points = at_work_.front().get();
-  at_work_.pop_front();
+  const std::vector<Rounded> points = under_way_.front().get();
+  under_way_.pop_front();
   for (const auto& [point, plan] : points) frontier_.add(point, plan);
+}
+
+void PointRounding::work() {
+  ClockRounder rounder(tables_, searches_);
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return ended_ || !waiting_.empty(); });
+    if (ended_) return;
+    Job job = std::move(waiting_.front());
+    waiting_.pop_front();
+    lock.unlock();
+    job(rounder);
+    lock.lock();
+  }
 }
 
 }  // namespace flyball

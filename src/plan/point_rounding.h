@@ -6,11 +6,14 @@
 // frontier on every machine.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <future>
 #include <memory>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include "base/units.h"
@@ -21,20 +24,24 @@
 
 namespace flyball {
 
-// Not thread-safe; it makes the threads itself. Problem and frontier must outlive it.
+// Not thread-safe; it makes the threads itself, and its destructor ends them without what they have not begun. Problem
+// and frontier must outlive it.
 class PointRounding {
  public:
   // Every `anew_every`-th point is rounded from the relaxation alone. With one thread, it is the caller's.
   PointRounding(const PlanProblem& problem, Searches searches, std::int64_t anew_every, unsigned threads,
                 Frontier& frontier);
+  ~PointRounding();
 
   // Rounds the point at `deadline`, which must lie within the stretch. Points come in falling order of time. What is
   // needed of the stretch is copied; the point is added to the frontier sooner or later.
   void add(const FrontierStretch& stretch, Nanoseconds deadline);
 
   // The same for the point at T_min, where slack is scarcest: also polishes the plan that was made without path
-  // searches, from which the search gets further than from a plan that paths have settled.
-  void add_fastest(const FrontierStretch& stretch, Nanoseconds t_min, int trials);
+  // searches, from which the search gets further than from a plan that paths have settled. That takes longest, so that
+  // it begins before points that wait. Where T_min was `asked` for, what comes of it is polished once more, like every
+  // plan that was asked for.
+  void add_fastest(const FrontierStretch& stretch, Nanoseconds t_min, int trials, bool asked);
 
   // Adds a plan as it is, before those that are under way.
   void add(const ClockPlan& plan);
@@ -57,20 +64,30 @@ class PointRounding {
     Nanoseconds deadline;
   };
 
+  using Job = std::packaged_task<std::vector<Rounded>(ClockRounder&)>;
+  enum class Turn { kFirst, kLast };  // of the jobs that wait
+
   [[nodiscard]] static Rounded rounded(ClockRounder& rounder);
-  template <class Work>
-  void start(Work work);
+  void start(Job job, Turn turn = Turn::kLast);
   void start_group();
   void take_oldest();
+  void work();
 
   std::shared_ptr<const RoundingTables> tables_;
   Searches searches_;
   std::size_t anew_every_;
   std::size_t group_size_;
-  unsigned threads_;
+  std::size_t most_under_way_;  // groups
   Frontier& frontier_;
-  std::vector<Target> group_;  // that has not begun
-  std::deque<std::future<std::vector<Rounded>>> at_work_;
+  ClockRounder rounder_;                                     // the caller's
+  std::vector<Target> group_;                                // that has not begun
+  std::deque<std::future<std::vector<Rounded>>> under_way_;  // in the order in which they are added
+
+  std::mutex mutex_;  // of what follows, but the threads
+  std::condition_variable changed_;
+  std::deque<Job> waiting_;
+  bool ended_ = false;
+  std::vector<std::jthread> threads_;  // none where the caller does all the work
 };
 
 }  // namespace flyball

@@ -6,8 +6,9 @@
 //           bound (relaxation.h). Some flows of the last planning are kept, and evaluated with the new curves. Where
 //           they are no longer the best ones, the bound is lower by the square of the change.
 //   points  Every fifth plan is taken over: its gates (gates.h) are moved as far as the ends of the frontier, every
-//           operation takes the slowest option that fits, and slack is filled. Plans that were asked for (the
-//           problem's focus, or T_min) are searched further, with path searches and a thirtieth of the random trials.
+//           operation takes the slowest option that fits, and slack is filled. Plans that were asked for (the problem's
+//           focus, or T_min) are searched further, with path searches, of which there are the fewer, the fewer points
+//           planning from new makes, and a thirtieth of the random trials.
 //   check   The distance of the new points from the new bound tells how much the short cuts cost at most. Where that is
 //           more than is allowed, there is no result, and the caller plans from new.
 //

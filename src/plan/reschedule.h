@@ -33,8 +33,7 @@ void check_memory_limit(const ComputationDag& dag, std::span<const int> memory_l
 // many forwards as fit, each at the stage's valley clock (plan/stage_clock.h), into the bubble before its first
 // backward at maximum clocks. The last stage is given none. `memory_limit`, one per stage, is the number of
 // microbatches whose activations fit into the stage's memory; empty for no limit. The iteration at maximum clocks never
-// becomes longer than 1F1B's. A DAG without stage_orders(), such as one whose transfers occupy both stages, keeps
-// 1F1B's numbers: a forward moved ahead would wait for a receiver that is not there yet. Throws UsageError when the DAG
+// becomes longer than 1F1B's. A DAG without stage_orders() keeps 1F1B's numbers. Throws UsageError when the DAG
 // does not run in 1F1B's order, and where check_memory_limit() does. Cost: O(microbatches * (nodes + edges)).
 [[nodiscard]] std::vector<int> rescheduled_in_flight(const PlanProblem& problem,
                                                      std::span<const int> memory_limit = {});

@@ -1,5 +1,6 @@
 // Orders are read from a DAG by cutting each stage's operations into units that move together: a forward with the
-// loading of its data, a backward with what stands before it, and at the end what the whole iteration needs.
+// loading of its data, a backward with what stands before it, and at the end what the whole iteration needs. Transfers
+// that occupy both stages get a moment each on one timeline, which puts them between two units of either stage.
 #include "plan/stage_orders.h"
 
 #include <algorithm>
@@ -7,10 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "base/index.h"
 #include "pipeline/instruction.h"
+#include "pipeline/timeline.h"
 
 namespace flyball {
 namespace {
@@ -99,14 +102,15 @@ bool follows_pipeline(const ComputationDag& dag) {
   for (int i = 0; i < dag.size(); ++i) {
     const OperationType& type = dag.type_of(i);
     if (!type.occupies_stage || dag[i].microbatch < 0) continue;  // a stage's last operations wait for any
-    const int user = type.instruction == kDataLoadName && heads[at(i)] >= 0 ? heads[at(i)] : i;
+    const int user = is_constant_operation(type.instruction) && heads[at(i)] >= 0 ? heads[at(i)] : i;
     for (const std::int32_t p : dag.predecessors(i)) {
       const OperationType& before = dag.type_of(p);
       if (before.occupies_stage) {
         if (before.stage != type.stage && !follows_pipeline(dag, p, user)) return false;
         continue;
       }
-      // A transfer that occupies both stages waits for computations that do not send, too.
+      // A transfer that occupies both stages waits for computations that do not send, too, and gets a new place.
+      if (dag.transfers_occupy_both()) continue;
       for (const std::int32_t sender : dag.predecessors(p)) {
         if (!follows_pipeline(dag, sender, user)) return false;
       }
@@ -114,6 +118,143 @@ bool follows_pipeline(const ComputationDag& dag) {
   }
   return true;
 }
+
+// What a stage runs, in its order: units of operations that move together.
+using Lane = std::vector<std::vector<int>>;
+
+// The stage that a transfer goes to.
+int receiver_of(const ComputationDag& dag, int transfer) {
+  for (const std::int32_t next : dag.successors(transfer)) {
+    if (dag.type_of(next).occupies_stage && dag.type_of(next).stage != dag.type_of(transfer).stage) {
+      return dag.type_of(next).stage;
+    }
+  }
+  return -1;
+}
+
+// Finds places for transfers that occupy both stages, and adds their edges to those of the stages.
+class Placement {
+ public:
+  Placement(const ComputationDag& dag, const std::vector<Lane>& lanes, std::span<const Nanoseconds> expected,
+            std::vector<ComputationDag::Edge>& edges)
+      : dag_(dag), lanes_(lanes), edges_(edges), durations_(expected.begin(), expected.end()) {
+    if (durations_.empty()) {
+      for (int i = 0; i < dag.size(); ++i) durations_.push_back(to_nanoseconds(dag.type_of(i).options.front().time));
+    }
+    for (int i = 0; i < dag.size(); ++i) {
+      if (!dag.type_of(i).occupies_stage) transfers_.push_back(transfer(i));
+    }
+    std::sort(transfers_.begin(), transfers_.end(), [&](const Transfer& one, const Transfer& other) {
+      return std::tuple(one.from, one.to, dag[one.node].microbatch) <
+             std::tuple(other.from, other.to, dag[other.node].microbatch);
+    });
+  }
+
+  void place() {
+    for (const Transfer& one : transfers_) {
+      edges_.push_back({one.maker, one.node});
+      edges_.push_back({one.node, one.user});
+    }
+    make_timeline();
+    const Transfer* before = nullptr;  // over the same link in the same direction
+    for (Transfer& one : transfers_) {
+      if (before != nullptr && (before->from != one.from || before->to != one.to)) before = nullptr;
+      place(one, before);
+      if (before != nullptr) edges_.push_back({before->node, one.node});
+      before = &one;
+    }
+  }
+
+ private:
+  struct Transfer {
+    int node;
+    int from, to;     // stages
+    int maker, user;  // the computation that makes what is sent, and the first operation that needs it
+    Nanoseconds moment = 0;
+    Nanoseconds end = 0;
+  };
+
+  Transfer transfer(int node) const {
+    const int from = dag_.type_of(node).stage;
+    const int to = receiver_of(dag_, node);
+    const auto unit = [&](int stage) -> const std::vector<int>& {
+      return *std::find_if(lanes_[at(stage)].begin(), lanes_[at(stage)].end(), [&](const std::vector<int>& one) {
+        const OperationType& head = dag_.type_of(one.back());
+        return dag_[one.back()].microbatch == dag_[node].microbatch &&
+               (to > from ? is_forward(head) : is_backward(head));
+      });
+    };
+    return {node, from, to, unit(from).back(), unit(to).front()};
+  }
+
+  // When operations begin and end where transfers only delay their receivers.
+  void make_timeline() {
+    const ComputationDag plain("pipeline", dag_.stages(), {dag_.types().begin(), dag_.types().end()},
+                               {dag_.computations().begin(), dag_.computations().end()}, edges_);
+    std::vector<Nanoseconds> durations;
+    for (int i = 0; i < plain.size(); ++i) durations.push_back(durations_[at(plain.original_index(i))]);
+    std::vector<Nanoseconds> finish(durations.size());
+    static_cast<void>(makespan(plain, durations, finish));
+    finish_.resize(durations.size());
+    for (int i = 0; i < plain.size(); ++i) finish_[at(plain.original_index(i))] = finish[at(i)];
+  }
+
+  Nanoseconds begin(int i) const { return finish_[at(i)] - durations_[at(i)]; }
+  Nanoseconds begin(int stage, std::size_t unit) const { return begin(lanes_[at(stage)][unit].front()); }
+
+  // The first unit of the stage that begins at the moment or later.
+  std::size_t first_from(int stage, Nanoseconds moment) const {
+    const Lane& lane = lanes_[at(stage)];
+    const auto found = std::partition_point(lane.begin(), lane.end(),
+                                            [&](const std::vector<int>& unit) { return begin(unit.front()) < moment; });
+    return static_cast<std::size_t>(found - lane.begin());
+  }
+
+  void place(Transfer& one, const Transfer* before) {
+    // Only moments at which something begins make a difference.
+    std::vector<Nanoseconds> moments{begin(one.user)};
+    for (const int stage : {one.from, one.to}) {
+      for (std::size_t k = first_from(stage, begin(one.maker) + 1); k < lanes_[at(stage)].size(); ++k) {
+        const Nanoseconds moment = begin(stage, k);
+        if (moment >= begin(one.user)) break;
+        if (before == nullptr || moment >= before->moment) moments.push_back(moment);
+      }
+    }
+    std::pair<Nanoseconds, Nanoseconds> least{};
+    for (const Nanoseconds moment : moments) {
+      Nanoseconds end = before == nullptr ? 0 : before->end;
+      for (const int stage : {one.from, one.to}) {
+        if (const std::size_t next = first_from(stage, moment); next > 0) {
+          end = std::max(end, finish_[at(lanes_[at(stage)][next - 1].back())]);
+        }
+      }
+      end += durations_[at(one.node)];
+      Nanoseconds delay = 0;
+      for (const int stage : {one.from, one.to}) {
+        const std::size_t next = first_from(stage, moment);
+        if (next < lanes_[at(stage)].size()) delay += std::max<Nanoseconds>(0, end - begin(stage, next));
+      }
+      const std::pair cost(delay, end);
+      if (one.end > 0 && !(cost < least)) continue;
+      least = cost;
+      one.moment = moment;
+      one.end = end;
+    }
+    for (const int stage : {one.from, one.to}) {
+      const Lane& lane = lanes_[at(stage)];
+      const std::size_t next = first_from(stage, one.moment);
+      if (next > 0) edges_.push_back({lane[next - 1].back(), one.node});
+      if (next < lane.size()) edges_.push_back({one.node, lane[next].front()});
+    }
+  }
+
+  const ComputationDag& dag_;
+  const std::vector<Lane>& lanes_;
+  std::vector<ComputationDag::Edge>& edges_;
+  std::vector<Nanoseconds> durations_;
+  std::vector<Transfer> transfers_;
+  std::vector<Nanoseconds> finish_;
+};
 
 }  // namespace
 
@@ -195,44 +336,70 @@ bool can_run(std::span<const StageOrder> orders) {
   return true;
 }
 
-ComputationDag reorder(const ComputationDag& dag, std::span<const StageOrder> orders) {
+ComputationDag reorder(const ComputationDag& dag, std::span<const StageOrder> orders,
+                       std::span<const Nanoseconds> expected) {
   assert(can_run(orders));
   std::vector<ComputationDag::Edge> edges;
+  const bool occupy_both = dag.transfers_occupy_both();
   for (int i = 0; i < dag.size(); ++i) {
     const OperationType& type = dag.type_of(i);
     for (const std::int32_t p : dag.predecessors(i)) {
       const OperationType& before = dag.type_of(p);
       const bool same_stage = before.stage == type.stage && before.occupies_stage && type.occupies_stage;
-      if (!same_stage) edges.push_back({p, i});
+      const bool transfer = !before.occupies_stage || !type.occupies_stage;
+      if (!same_stage && !(transfer && occupy_both)) edges.push_back({p, i});
     }
   }
+  std::vector<Lane> lanes(at(dag.stages()));
   for (int stage = 0; stage < dag.stages(); ++stage) {
+    Lane& lane = lanes[at(stage)];
     const StageUnits units = units_of(dag, stage);
     const StageOrder& order = orders[at(stage)];
-    int previous = -1;
-    const auto append = [&](const std::vector<int>& unit) {
-      for (const int i : unit) {
-        if (previous >= 0) edges.push_back({previous, i});
-        previous = i;
-      }
-    };
     std::size_t next = 0;
     std::size_t weight = 0;
     // Appends a forward or backward, and the weight gradients that come behind it.
     const auto append_head = [&](const std::vector<int>& unit, std::size_t before) {
-      append(unit);
-      while (weight < order.weights.size() && at(order.weights[weight]) == before + 1) append(units.weights[weight++]);
+      lane.push_back(unit);
+      while (weight < order.weights.size() && at(order.weights[weight]) == before + 1) {
+        lane.push_back(units.weights[weight++]);
+      }
     };
     for (std::size_t b = 0; b < order.forwards.size(); ++b) {
       for (; next < at(order.forwards[b]); ++next) append_head(units.forwards[next], next + b);
       append_head(units.backwards[b], next + b);
     }
-    append(units.tail);
+    if (!units.tail.empty()) lane.push_back(units.tail);
+    int previous = -1;
+    for (const std::vector<int>& unit : lane) {
+      for (const int i : unit) {
+        if (previous >= 0) edges.push_back({previous, i});
+        previous = i;
+      }
+    }
   }
+  if (occupy_both) Placement(dag, lanes, expected, edges).place();
   ComputationDag reordered("reordered pipeline", dag.stages(), {dag.types().begin(), dag.types().end()},
                            {dag.computations().begin(), dag.computations().end()}, edges);
   reordered.set_clocks_asked(dag.clocks_asked());
+  if (occupy_both) reordered.set_transfers_occupy_both();
   return reordered;
+}
+
+std::vector<PostedTransfers> posted_transfers(const ComputationDag& dag, int stage) {
+  if (!dag.transfers_occupy_both()) return {};
+  std::vector<PostedTransfers> posted;
+  std::vector<bool> seen(at(dag.size()), false);
+  PostedTransfers here{};
+  for (const int i : dag.stage_order(stage)) {
+    for (const std::int32_t p : dag.predecessors(i)) {
+      if (dag.type_of(p).occupies_stage || seen[at(p)]) continue;
+      seen[at(p)] = true;
+      const bool forward = receiver_of(dag, p) > dag.type_of(p).stage;
+      ++here[(forward ? 0U : 2U) + (dag.type_of(p).stage == stage ? 0U : 1U)];
+    }
+    if (!is_constant_operation(dag.type_of(i).instruction)) posted.push_back(std::exchange(here, {}));
+  }
+  return posted;
 }
 
 }  // namespace flyball

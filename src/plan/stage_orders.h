@@ -12,6 +12,7 @@
 // its own in the order. The activations of a microbatch are held until its weights' gradient has ended.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <optional>
 #include <span>
@@ -44,12 +45,8 @@ using Orders = std::vector<StageOrder>;
 // operations of the whole iteration at the end of a stage are allowed. Cost: O(nodes).
 [[nodiscard]] std::optional<std::vector<StageOrder>> present_orders(const ComputationDag& dag);
 
-// Returns present_orders() where reorder() can give the DAG other orders, or none where it cannot. It cannot where
-// dependencies other than from stage to stage would be lost, and where transfers occupy both stages (PipelineSpec).
-// Such a transfer waits for what the receiver runs before it and holds up what the sender runs after it, so that each
-// order has edges of its own, and can_run() would have to be stricter. For example, a first stage that runs
-// F0 F1 F2 F3 B0 ... locks up with a second stage in 1F1B's order: F3 waits until F2 is received, which happens after
-// B1 of the second stage; B1 waits until its B0 is received, which happens after F3. Cost: O(nodes + edges).
+// Returns present_orders() where reorder() can give the DAG other orders, or none where it cannot: where dependencies
+// other than from stage to stage would be lost. Cost: O(nodes + edges).
 [[nodiscard]] std::optional<std::vector<StageOrder>> stage_orders(const ComputationDag& dag);
 
 // Returns the order that runs `in_flight` forwards first, then backwards and forwards in turn.
@@ -77,6 +74,27 @@ using Orders = std::vector<StageOrder>;
 // Returns a DAG with the same computations and dependencies, in which the stages run in these orders. original_index()
 // of the result gives a computation's number in `dag`. Requires that stage_orders(dag) is not none, and that
 // can_run(orders). Cost: O(nodes + edges).
-[[nodiscard]] ComputationDag reorder(const ComputationDag& dag, std::span<const StageOrder> orders);
+//
+// Where transfers occupy both stages (PipelineSpec), they get places that fit the orders. A stage that runs ahead
+// of its receiver would wait for it if messages were received only when they are needed; with F0 F1 F2 F3 B0 ... on
+// the first stage and 1F1B's order on the second, both would wait for ever. So a message may be received early and
+// sent late: its transfer stands between two computations of the sender, anywhere behind the one that makes it, and
+// between two of the receiver, anywhere before the one that needs it. All of a stage's transfers between two
+// computations are posted together. Each transfer gets a moment on a timeline on which transfers occupy nobody and
+// operations take `expected`, by their numbers in `dag`: the moment at which it delays the two stages least. Nobody
+// waits in a circle then, since everything follows the moments. Transfers of a link in one direction follow each
+// other in the order of their microbatches. Where `expected` is empty, operations take the time of their first
+// option.
+[[nodiscard]] ComputationDag reorder(const ComputationDag& dag, std::span<const StageOrder> orders,
+                                     std::span<const Nanoseconds> expected = {});
+
+// How many transfers a stage posts together: activations to the next stage and from the one before, gradients to the
+// one before and from the next. Those of a link in one direction go by their microbatches.
+using PostedTransfers = std::array<int, 4>;
+
+// Returns what the stage posts before each computation (operations of constant time are none) and behind the one before
+// that, of transfers that occupy both stages; nothing where there are none. After the last computation it sends what is
+// left. Cost: O(nodes + edges).
+[[nodiscard]] std::vector<PostedTransfers> posted_transfers(const ComputationDag& dag, int stage);
 
 }  // namespace flyball

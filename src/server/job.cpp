@@ -34,12 +34,14 @@ std::string place_text(const RankRequest& rank) {
 
 // The tails are read by RankSchedule (wire/job_messages.h). A plan inside limits on power makes no promise, since ranks
 // that find a promise broken go to maximum clocks.
-// `allowed` is what all pipelines wait for, which a slow one's own run does not know.
+// `allowed` is what all pipelines wait for, and `max_clock_time` what they wait for at maximum clocks, which the run of
+// one of them does not know.
 std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const JobPlan::Run& run,
-                                                  const std::vector<int>& raised, Seconds allowed, JobKind kind,
-                                                  bool at_maximum, const std::map<int, RemeasureOrder>& remeasured) {
+                                                  const std::vector<int>& raised, Seconds allowed,
+                                                  Seconds max_clock_time, JobKind kind, bool at_maximum,
+                                                  const std::map<int, RemeasureOrder>& remeasured) {
   const JobPlan::Schedule schedule = plan.schedule(run, raised);
-  const Seconds promised_against = plan.is_limited() ? Seconds(0) : plan.max_clock_time_in_order();
+  const Seconds promised_against = plan.is_limited() ? Seconds(0) : max_clock_time;
   const auto texts = std::make_shared<Deployment::Texts>();
   for (const auto& computations : schedule.stages) {
     const auto order = remeasured.find(static_cast<int>(texts->tails.size()));
@@ -55,14 +57,10 @@ std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const Job
     if (kind == JobKind::kZeus) texts->zeus_tails.push_back(zeus_tail(computations));
   }
   texts->promised_time = std::max(schedule.time, allowed);
+  texts->own_time = schedule.time;
+  texts->own_energy = schedule.energy + schedule.straggler_power * std::max(Seconds(0), run.allowed - schedule.time);
   if (promised_against > Seconds(0)) texts->energy = plan.energy_promise(run, schedule);
   return texts;
-}
-
-// The different runs, in order.
-std::vector<JobPlan::Run> distinct(const std::vector<JobPlan::Run>& runs) {
-  const std::set<JobPlan::Run> all(runs.begin(), runs.end());
-  return {all.begin(), all.end()};
 }
 
 // The means of waiting measurements that pass are within the same bounds, far inside what a profile may hold.
@@ -182,7 +180,7 @@ std::vector<RankMeasurements> Job::measured_ranks(bool finished_only) const {
   for (const auto& [number, rank] : ranks_) {
     const bool stands_in = profiled_of_stage_[static_cast<std::size_t>(rank.request.pp_rank)] == 0;
     const bool counts = finished_only && !stands_in ? rank.profiled : !rank.sums->empty();
-    if (counts) all.push_back({number, rank.request.pp_rank, rank.sums});
+    if (counts) all.push_back({number, rank.request.pp_rank, rank.sums, rank.request.dp_rank});
   }
   return all;
 }
@@ -374,7 +372,8 @@ std::vector<double> Job::degrees_of_pipelines(const std::map<int, FoundPipeline>
   for (const auto& [number, pipeline] : slow) {
     if (!pipeline.announced) degrees[static_cast<std::size_t>(number)] = pipeline.slowed.degree;
   }
-  share_degrees(degrees, most_degrees(operations_of(request())));
+  const auto plans = static_cast<std::int64_t>(plan_->plans());
+  share_degrees(degrees, most_degrees(plans * operations_of(request())));
   return degrees;
 }
 
@@ -388,40 +387,6 @@ JobState Job::state() const {
   return all_registered() ? JobState::kProfiling : JobState::kRegistering;
 }
 
-// All pipelines wait for the slowest: T' is the largest degree times the normal iteration. A pipeline that is itself
-// slow by some degree must plan for T' over its own degree, or it would be later still; for the slowest that is the
-// normal plan.
-Job::Runs Job::runs() const {
-  const Seconds normal = plan_->frontier().time(plan_->base_point());
-  const std::map<int, FoundPipeline> slow = found_pipelines();
-  const std::vector<double> degrees = degrees_of_pipelines(slow);
-  double slowest = *std::max_element(degrees.begin(), degrees.end());
-  for (const auto& [id, straggler] : stragglers_) slowest = std::max(slowest, straggler.degree);
-  Runs all{{}, std::vector<std::vector<int>>(degrees.size()), normal * slowest};
-  for (const auto& [number, pipeline] : slow) {
-    if (!pipeline.announced) all.raised[static_cast<std::size_t>(number)] = pipeline.slowed.raised;
-  }
-  all.of_pipelines.reserve(degrees.size());
-  for (const double degree : degrees) {
-    JobPlan::Run run{plan_->base_point(), normal};
-    if (slowest > 1.0) {
-      run.allowed = normal * (slowest / degree);
-      run.point = plan_->point_for(run.allowed);
-    }
-    all.of_pipelines.push_back(run);
-  }
-  return all;
-}
-
-std::vector<JobPlan::Run> Job::unprepared_runs() const {
-  std::vector<JobPlan::Run> missing = distinct(runs().of_pipelines);
-  std::erase_if(missing, [this](const JobPlan::Run& run) {
-    if (plan_->is_prepared_at_once(run)) plan_->prepare(run);
-    return plan_->is_prepared(run);
-  });
-  return missing;
-}
-
 Deployment Job::deployment() const {
   struct Made {
     std::shared_ptr<const Deployment::Texts> texts;
@@ -430,17 +395,19 @@ Deployment Job::deployment() const {
   Deployment next;
   next.plan = plan_;
   Fingerprint fingerprint;
-  std::map<std::pair<JobPlan::Run, std::vector<int>>, Made> made;
+  std::map<std::pair<std::pair<const JobPlan*, JobPlan::Run>, std::vector<int>>, Made> made;
   const Runs wanted = runs();
-  plan_->keep_only(distinct(wanted.of_pipelines));
+  const Seconds max_clock_time = plan_->max_clock_time_of_all();
+  for (const auto& [plan, of_plan] : by_plan(wanted)) plan->keep_only(of_plan);
   next.pipelines.reserve(wanted.of_pipelines.size());
   for (std::size_t i = 0; i < wanted.of_pipelines.size(); ++i) {
     const JobPlan::Run& run = wanted.of_pipelines[i];
     const std::vector<int>& raised = wanted.raised[i];
-    Made& shared = made[{run, raised}];
+    const JobPlan& plan = plan_->of_pipeline(static_cast<int>(i));
+    Made& shared = made[{{&plan, run}, raised}];
     if (!shared.texts) {
-      shared = {texts_of(*plan_, run, raised, wanted.slowest, stored_.kind,
-                         promise_.at_maximum() && !plan_->is_limited(), remeasured_),
+      shared = {texts_of(plan, run, raised, wanted.slowest, max_clock_time, stored_.kind,
+                         promise_.at_maximum() && !plan.is_limited(), remeasured_),
                 fmt::format("{} {} {}", run.point, run.allowed.value(), fmt::join(raised, " "))};
       for (const std::string& text : shared.texts->tails) fingerprint.add(text);
     }
@@ -490,7 +457,7 @@ bool Job::take_promise(const PromiseReport& report) {
   }
   const bool at_maximum = promise_.at_maximum();
   energy_.take(report, rank.dp_rank, rank.pp_rank, at_maximum);
-  const double ratio = pipeline.waited_for / current_->plan->max_clock_time_in_order();
+  const double ratio = pipeline.waited_for / current_->plan->max_clock_time_of_all();
   // The ranks report at about the same time, and adding all up at each report would take long with thousands of them.
   constexpr int kMostLooks = 256;
   const auto every = static_cast<int>(1 + request().ranks() / kMostLooks);
@@ -575,6 +542,7 @@ JobStatus Job::status(double now) const {
   status.found_stragglers = found_stragglers();
   status.slow_links = slow_links();
   status.promise = promise_.known();
+  status.plans = pipeline_plans();
   status.savings = savings();
   status.promised_energy = promised_energy();
   if (!current_) return status;

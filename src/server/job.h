@@ -71,6 +71,8 @@ struct Deployment {
     std::vector<std::string> zeus_tails;  // the same for Zeus's interface; empty for other jobs
     EnergyPromise energy;
     Seconds promised_time;  // of an iteration, by the profile
+    Seconds own_time;       // of this pipeline's iteration, without what it waits for others
+    Joules own_energy;      // of one pipeline with one GPU per stage, with waiting for the others
   };
   struct Pipeline {
     std::size_t point = 0;
@@ -209,9 +211,11 @@ class Job {
   // Returns what the iterations of savings() take as promised.
   [[nodiscard]] Joules promised_energy() const;
 
+  // The runs of each plan that pipelines run, in order. The job's plan holds these plans.
+  using RunsByPlan = std::map<const JobPlan*, std::vector<JobPlan::Run>>;
   // Returns the runs that have to be prepared (JobPlan::prepare) before deployment() may be called. There must be a
   // plan.
-  [[nodiscard]] std::vector<JobPlan::Run> unprepared_runs() const;
+  [[nodiscard]] RunsByPlan unprepared_runs() const;
   // Returns what the pipelines are to run now, without a version. There must be a plan.
   [[nodiscard]] Deployment deployment() const;
   // Returns what they would have to run if this straggler had this degree; none where runs would have to be prepared
@@ -246,6 +250,8 @@ class Job {
     Seconds slowest;                       // what all pipelines wait for
   };
   [[nodiscard]] Runs runs() const;
+  [[nodiscard]] RunsByPlan by_plan(const Runs& runs) const;
+  [[nodiscard]] std::vector<PipelinePlan> pipeline_plans() const;
 
   StoredJob stored_;
   bool durable_;
@@ -256,9 +262,10 @@ class Job {
   std::map<StragglerId, JobStraggler> stragglers_;
   FoundStragglers found_;
   DriftedOperations drifted_;
-  std::map<int, RemeasureOrder> remeasured_;                             // by stage, the last order
-  mutable std::map<std::vector<double>, JobPlan::Slowed> known_slowed_;  // of the plan, by slow-downs
-  std::set<int> ended_;                                                  // ranks
+  std::map<int, RemeasureOrder> remeasured_;  // by stage, the last order
+  // By plan and slow-downs.
+  mutable std::map<std::pair<const JobPlan*, std::vector<double>>, JobPlan::Slowed> known_slowed_;
+  std::set<int> ended_;  // ranks
   Life life_ = Life::kThere;
   bool planning_ = false;
   double progress_ = 0.0;

@@ -112,8 +112,9 @@ class JobBook {
 
   // Takes the report of an iteration that a rank has run. Where the schedule of that version asks for reports, and all
   // stages of the first pipeline have reported the step, the next schedule follows. Reports are not stored, but the
-  // schedules are: a restart goes on from the version in force.
-  void take_step(const std::string& id, const StepReport& report);
+  // schedules are: a restart goes on from the version in force. Of a sweep's iterations it returns what they show of
+  // handovers to the rank's stage (Handovers).
+  StepTaken take_step(const std::string& id, const StepReport& report);
 
   // Takes the report of an iteration that a rank has not run in the order of its schedule. If it belongs to the
   // schedules in force and tells something new, the job is planned anew without that order, or without waiting for

@@ -10,6 +10,7 @@
 
 #include "base/monotonic_time.h"
 #include "server/executed_steps.h"
+#include "server/handovers.h"
 #include "server/job_book.h"
 #include "server/wall_clock.h"
 
@@ -59,6 +60,7 @@ struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
   int versions_in_flight = 0;
   int notices_in_flight = 0;
   ExecutedSteps executed;
+  Handovers handovers;
   bool state_due = false;
 };
 

@@ -143,6 +143,10 @@ void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPl
   if (entry->lead <= Seconds(0)) entry->lead = kLeastLead + 2.0 * expected_planning_time(job.request(), true);
   order.limits = entry->task_limits = limits_between(job.limits(), now_seconds(), entry->lead);
   order.previous = job.plan();
+  order.own_operations = limits_.total_operations;
+  for (const auto& [id, other] : entries_) {
+    if (other != entry && other->job.plan()) order.own_operations -= other->job.plan()->own_operations();
+  }
   entry->task_began = Entry::Clock::now();
   order.progress = [this, weak](double share) {
     const EntryPointer alive = weak.lock();
@@ -243,7 +247,9 @@ void JobBook::deploy(const EntryPointer& entry, bool new_frontier) {
     return planning_->run(
         kShareToPrepare * expected_planning_time(job.request()),
         [plan = job.plan(), runs = std::move(runs)] {
-          for (const JobPlan::Run& run : runs) plan->prepare(run);
+          for (const auto& [own, of_own] : runs) {
+            for (const JobPlan::Run& run : of_own) own->prepare(run);
+          }
         },
         [this, weak = std::weak_ptr(entry)](const std::exception_ptr& error) {
           const EntryPointer alive = weak.lock();
@@ -298,16 +304,16 @@ void JobBook::set_order_seen(Entry& entry, OrderSeen seen) {
 void JobBook::take_order(const std::string& id, const OrderReport& report) {
   const EntryPointer entry = heard(id, report.rank);
   Job& job = entry->job;
-  const int stage = job.registered_rank(report.rank).request.pp_rank;
+  const RankRequest& rank = job.registered_rank(report.rank).request;
   const auto& current = job.current();
   // Ranks report again from time to time, so that what is passed over here is not lost.
   if (!current || current->version != report.version || entry->versions_in_flight > 0 || entry->task) return;
-  const std::int64_t planned = current->plan->order();
-  const OrderSeen seen = order_seen_in(job.request(), stage, planned, report.instructions);
+  const std::int64_t planned = current->plan->of_pipeline(rank.dp_rank).order();
+  const OrderSeen seen = order_seen_in(job.request(), rank.pp_rank, planned, report.instructions);
   if (seen <= job.stored().order_seen) return;
   set_order_seen(*entry, seen);
-  announce_trouble(*entry,
-                   fmt::format("{} (rank {}, stage {})", order_trouble(job.request(), seen), report.rank, stage));
+  announce_trouble(
+      *entry, fmt::format("{} (rank {}, stage {})", order_trouble(job.request(), seen), report.rank, rank.pp_rank));
   if (planned != 0 || current->plan->wants_steps()) start_planning(entry);
 }
 
@@ -330,14 +336,16 @@ void JobBook::take_promise(const std::string& id, const PromiseReport& report) {
   if (changes) deploy(entry, false);
 }
 
-void JobBook::take_step(const std::string& id, const StepReport& report) {
+StepTaken JobBook::take_step(const std::string& id, const StepReport& report) {
   const EntryPointer entry = heard(id, report.rank);
+  if (report.version == 0) return entry->handovers.add(entry->job, report);
   // While a newer version is on its way to the disk, this step is out of date.
-  if (entry->versions_in_flight > 0) return;
+  if (entry->versions_in_flight > 0) return {};
   const auto stages = entry->executed.add(entry->job, report);
-  if (!stages) return;
+  if (!stages) return {};
   entry->job.set_plan(entry->job.plan()->reconfigured(*stages));
   deploy(entry, true);
+  return {};
 }
 
 }  // namespace flyball

@@ -66,8 +66,9 @@ std::map<int, Job::FoundPipeline> Job::found_pipelines() const {
   if (known_slowed_.size() > kMostKnown) known_slowed_.clear();
   for (auto& [number, pipeline] : pipelines) {
     if (!plan_) continue;
-    const auto [known, is_new] = known_slowed_.try_emplace(pipeline.slowdowns);
-    if (is_new) known->second = plan_->slowed(pipeline.slowdowns);
+    const JobPlan& plan = plan_->of_pipeline(number);
+    const auto [known, is_new] = known_slowed_.try_emplace({&plan, pipeline.slowdowns});
+    if (is_new) known->second = plan.slowed(pipeline.slowdowns);
     pipeline.slowed = known->second;
     if (pipeline.slowed.degree < kLeastDegree) pipeline.slowed.degree = 1.0;
   }
@@ -126,8 +127,9 @@ bool Job::order_remeasuring() {
   if (std::any_of(stragglers_.begin(), stragglers_.end(), is_slow)) return false;
   const auto drifts = drifted_.to_measure(request().data_parallel * request().tensor_parallel);
   const JobPlan::Run run = runs().of_pipelines.front();
-  if (drifts.empty() || !plan_->is_prepared(run)) return false;
-  const JobPlan::Schedule schedule = plan_->schedule(run);
+  const JobPlan& plan = plan_->of_pipeline(0);
+  if (drifts.empty() || !plan.is_prepared(run)) return false;
+  const JobPlan::Schedule schedule = plan.schedule(run);
   for (const DriftedOperations::Drift& drift : drifts) {
     const auto rank = std::find_if(ranks_.begin(), ranks_.end(),
                                    [&](const auto& one) { return one.second.request.pp_rank == drift.stage; });

@@ -21,9 +21,11 @@
 #include "plan/relaxation.h"
 #include "plan/replan.h"
 #include "plan/stage_clock.h"
+#include "plan/stage_orders.h"
 #include "plan/straggler.h"
 #include "plan/summary.h"
 #include "plan/switching.h"
+#include "server/pipeline_groups.h"
 
 namespace flyball {
 namespace {
@@ -136,13 +138,13 @@ bool is_known_instruction(const JobRequest& request, std::string_view instructio
   return parse_integer(instruction.substr(name.size() + 1)).value_or(request.chunks) < request.chunks;
 }
 
-JobPlan::Basis::Basis(const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks,
-                      const std::vector<FixedStage>& fixed, ClocksAsked asked)
-    : profile(merged_profile(job, ranks, fixed)),
-      spec(pipeline_of(request, asked)),
+JobPlan::Basis::Basis(const Making& making, const std::vector<RankMeasurements>& ranks)
+    : profile(merged_profile(making.job, ranks, making.fixed)),
+      spec(pipeline_of(making.request, making.asked)),
       dag(build_dag(spec, profile)),
       problem(make_problem(dag, spec.blocking_powers(dag.stages(), profile), std::nullopt, CostModel::kHull,
-                           request.noise, spec.memory_limit)) {
+                           making.request.noise, spec.memory_limit)) {
+  const JobRequest& request = making.request;
   // Shorter computations shorten it, which a client cannot know before it has measured.
   problem.unit_time = usual_unit_time(dag, to_nanoseconds(request.unit_time));
   problem.focus = {to_nanoseconds(allowed_time(problem, pace_of(request)))};
@@ -150,22 +152,51 @@ JobPlan::Basis::Basis(const std::string& job, const JobRequest& request, const s
   problem.threads = 1;  // --planning-threads says how many there are for all jobs
 }
 
-std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRequest& request,
-                                             const std::vector<RankMeasurements>& ranks, const Progress& progress,
-                                             const std::optional<AdjustedPlan>& adjusted,
-                                             const std::vector<FixedStage>& fixed,
-                                             const std::function<bool()>& out_of_time, ClocksAsked asked,
-                                             OrderSeen seen, const JobPowerLimits& limits,
-                                             const std::shared_ptr<const JobPlan>& previous) {
-  bool cancelled = false;
-  bool over = false;
-  const auto watched = [&](double share) {
-    cancelled = cancelled || !progress(share);
-    over = over || (!cancelled && out_of_time && out_of_time());
-    return !cancelled && !over;
-  };
-  const auto basis = std::make_shared<Basis>(job, request, ranks, fixed, asked);
-  const std::shared_ptr<JobPlan> plan(new JobPlan);
+std::shared_ptr<const JobPlan> JobPlan::make(
+    const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks,
+    const Progress& progress, const std::optional<AdjustedPlan>& adjusted, const std::vector<FixedStage>& fixed,
+    const std::function<bool()>& out_of_time, ClocksAsked asked, OrderSeen seen, const JobPowerLimits& limits,
+    const std::shared_ptr<const JobPlan>& previous, std::int64_t own_operations) {
+  Making making{job, request, ranks, fixed, progress, out_of_time, asked, seen, limits};
+  // Limits are those of the whole job, and executed steps those of its first pipeline.
+  if (request.executed_steps && seen != OrderSeen::kNotAsScheduled)
+    making.policy = executed_policy(planner_of(request));
+  const bool one_plan = any_of(limits) || making.policy || !fixed.empty();
+  const std::vector<int> group_of =
+      one_plan ? std::vector<int>()
+               : group_pipelines(ranks, request.data_parallel, most_own_plans(request, own_operations));
+  const int groups = group_of.empty() ? 1 : 1 + *std::max_element(group_of.begin(), group_of.end());
+  const auto basis = std::make_shared<Basis>(making, ranks);
+  if (groups > 1) {
+    making.part = 1.0 / (1.0 + groups);
+    basis->problem.keep_flows = groups * expected_planning_time(request) > kWorthReplanning;
+  }
+  std::vector<TighterPlan> tighter;
+  const std::shared_ptr<JobPlan> plan = make_one(making, basis, previous, tighter);
+  if (groups > 1 && plan && !making.over) plan_pipelines(plan, making, group_of);
+  if (plan && plan->own_.empty()) plan->settle_base(tighter, [&](double) { return making.watch(1.0); });
+  if (!plan || making.cancelled) return nullptr;
+  if (!making.policy) plan->take_power(request);
+  if (making.policy && adjusted && adjusted->measurements == plan->measurements_) {
+    plan->take_up(*adjusted, *making.policy);
+  }
+  return plan;
+}
+
+bool JobPlan::Making::watch(double share) {
+  cancelled = cancelled || !progress(begin + part * share);
+  over = over || (!cancelled && out_of_time && out_of_time());
+  return !cancelled && !over;
+}
+
+std::shared_ptr<JobPlan> JobPlan::make_one(Making& making, const std::shared_ptr<Basis>& basis,
+                                           const std::shared_ptr<const JobPlan>& previous,
+                                           std::vector<TighterPlan>& tighter) {
+  const JobRequest& request = making.request;
+  const bool& cancelled = making.cancelled;
+  const bool& over = making.over;
+  const auto watched = [&](double share) { return making.watch(share); };
+  std::shared_ptr<JobPlan> plan(new JobPlan);
   plan->basis_ = basis;
   plan->planner_ = planner_of(request);
   plan->order_warning_ = kept_order_warning(request);
@@ -173,17 +204,15 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   plan->switch_latency_ = to_nanoseconds(latency.longest);
   plan->switch_spread_ = to_nanoseconds(latency.longest - latency.shortest);
   plan->min_dwell_ = to_nanoseconds(request.min_dwell);
-  const bool executed = request.executed_steps && seen != OrderSeen::kNotAsScheduled;
-  const std::optional<EnvPipePolicy> policy = executed ? executed_policy(plan->planner_) : std::nullopt;
-  const bool reorder = may_reorder(request, seen);
+  const std::optional<EnvPipePolicy>& policy = making.policy;
+  const bool reorder = may_reorder(request, making.seen);
   const auto planner = planner_for(plan->planner_, policy.has_value(), reorder);
-  const bool limited = any_of(limits);
-  std::vector<TighterPlan> tighter;
+  const bool limited = any_of(making.limits);
   basis->realised = basis->problem;
   if (limited) {
-    auto inside =
-        plan_limited(basis->problem, std::string(planner->name()), request, limits, !plan->is_without_cost(), watched);
-    if (!inside) inside = least_power_instead(basis->problem, request, limits);
+    auto inside = plan_limited(basis->problem, std::string(planner->name()), request, making.limits,
+                               !plan->is_without_cost(), watched);
+    if (!inside) inside = least_power_instead(basis->problem, request, making.limits);
     plan->limits_ = inside->kept;
     if (!inside->kept.found) plan->status_ = PlanStatus::kIncomplete;
     // Few clock changes are searched for among the same options.
@@ -210,7 +239,7 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   if (basis->reordered) plan->order_ = number_of_order(dag, basis->dag);
   if (policy) {
     plan->reconfiguration_.emplace(basis->realised, *policy, frontier.plan(0));
-    plan->measurements_ = fingerprint_of(ranks, fixed, reorder);
+    plan->measurements_ = fingerprint_of(making.ranks, making.fixed, reorder);
     // Executed steps show by themselves what clock changes cost.
     plan->switch_latency_ = plan->switch_spread_ = plan->min_dwell_ = 0;
   } else if (!over && frontier.bounds_are_open()) {
@@ -234,10 +263,6 @@ std::shared_ptr<const JobPlan> JobPlan::make(const std::string& job, const JobRe
   plan->max_clock_energy_ = summary.baseline.energy;
   plan->max_clock_straggler_power_ =
       straggler_power(basis->dag, max_clock_plan(basis->problem), basis->problem.blocking);
-  plan->settle_base(tighter, [&](double) { return watched(1.0); });
-  if (cancelled) return nullptr;
-  if (!policy) plan->take_power(request);
-  if (policy && adjusted && adjusted->measurements == plan->measurements_) plan->take_up(*adjusted, *policy);
   return plan;
 }
 
@@ -345,7 +370,7 @@ bool JobPlan::is_prepared(const Run& run) const {
 
 bool JobPlan::is_prepared_at_once(const Run& run) const {
   constexpr int kMostAtOnce = 2048;  // ten emulations of up to 16 iterations take some 10 ms
-  return !is_searched(run) && basis_->realised.dag->size() <= kMostAtOnce;
+  return !is_searched(run) && basis_->realised.dag->size() <= kMostAtOnce && is_prepared(base_run());
 }
 
 void JobPlan::prepare(const Run& run, const Progress& progress) const {
@@ -457,36 +482,8 @@ void JobPlan::settle_least() {
   keep_prepared(base_run(), std::move(least));
 }
 
-void JobPlan::take_power(const JobRequest& request) {
-  const LimitsKept kept = limits_.value_or(LimitsKept{{}, request.data_parallel * request.tensor_parallel});
-  const ClockPlan plan = is_without_cost() ? frontier().plan(base_point_) : prepared_.at(base_run()).plan;
-  const Seconds window = limits_ ? kept.limits.ramp_window : request.limits.ramp_window;
-  const LateShape late_figures = late_shape(basis_->realised, plan, kept.copies, late(), window);
-  const PowerShape& shape = late_figures.shape;
-  JobPowerStatus& power = power_.emplace();
-  power.max_power = kept.limits.peak;
-  power.max_ramp_w_per_s = kept.limits.ramp_w_per_s;
-  power.ramp_window = window;
-  power.kept = kept.kept;
-  power.mean = shape.mean;
-  power.peak = shape.peak;
-  power.greatest_step = shape.greatest_step;
-  power.ramp_w_per_s = shape.ramp_w_per_s;
-  if (late_figures.has_swing) {
-    power.swing = shape.swing.peak_to_peak;
-    power.swing_hz = shape.swing.hertz;
-  }
-  power.max_clock_peak =
-      peak_of(power_curve(basis_->dag, max_clock_plan(basis_->problem), basis_->problem.blocking, kept.copies));
-  least_peak_ =
-      peak_of(power_curve(basis_->dag, least_power_plan(basis_->problem), basis_->problem.blocking, kept.copies));
-  power.least_time = kept.least_time;
-  if (!kept.least) return;
-  power.least_peak = kept.least->peak;
-  power.least_ramp_w_per_s = kept.least->ramp_w_per_s;
-}
-
 void JobPlan::take_base_for(const Run& run) const {
+  prepare(base_run());  // where it has waited for others until now
   const std::lock_guard lock(mutex_);
   prepared_[run] = prepared_.at(base_run());
 }
@@ -494,7 +491,8 @@ void JobPlan::take_base_for(const Run& run) const {
 void JobPlan::keep_only(const std::vector<Run>& runs) const {
   const std::lock_guard lock(mutex_);
   std::erase_if(prepared_, [&](const auto& entry) {
-    return entry.first.point != base_point_ && !std::binary_search(runs.begin(), runs.end(), entry.first);
+    return entry.first.point != base_point_ && entry.first.allowed != common_ &&
+           !std::binary_search(runs.begin(), runs.end(), entry.first);
   });
 }
 
@@ -522,13 +520,15 @@ JobPlan::Schedule JobPlan::schedule(const Run& run, const std::vector<int>& rais
   raise(plan, raised);
   schedule.stages.resize(static_cast<std::size_t>(dag.stages()));
   for (int stage = 0; stage < dag.stages(); ++stage) {
+    const auto posted = order_ != 0 ? posted_transfers(dag, stage) : std::vector<PostedTransfers>{};
     for (const int i : dag.stage_order(stage)) {
       const OperationType& type = dag.type_of(i);
       if (!type.occupies_stage || is_constant_operation(type.instruction)) continue;
       const ClockOption& option = type.options[plan[static_cast<std::size_t>(i)]];
-      schedule.stages[static_cast<std::size_t>(stage)].push_back(
-          {std::string(announced_name(type.instruction)), dag[i].microbatch, dag[i].chunk,
-           static_cast<int>(std::lround(option.frequency.value()))});
+      auto& computations = schedule.stages[static_cast<std::size_t>(stage)];
+      computations.push_back({std::string(announced_name(type.instruction)), dag[i].microbatch, dag[i].chunk,
+                              static_cast<int>(std::lround(option.frequency.value())),
+                              posted.empty() ? PostedTransfers{} : posted[computations.size()]});
     }
   }
   return schedule;

@@ -61,12 +61,14 @@ class JobPlan {
   // they are known not to run. Within `limits` on power the frontier has the plans that keep to them; where there is
   // none, or time runs out, it has one plan of little power. Where planning a job takes long and few of its
   // measurements have changed since `previous`, Perseus's plans are made from those (replan()), in a tenth of the time.
+  // Where pipelines are not alike, they get plans of their own besides, of `own_operations` together at most.
   [[nodiscard]] static std::shared_ptr<const JobPlan> make(
       const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks,
       const Progress& progress, const std::optional<AdjustedPlan>& adjusted = std::nullopt,
       const std::vector<FixedStage>& fixed = {}, const std::function<bool()>& out_of_time = {},
       ClocksAsked asked = ClocksAsked::kWhenFree, OrderSeen seen = OrderSeen::kAsTold,
-      const JobPowerLimits& limits = {}, const std::shared_ptr<const JobPlan>& previous = nullptr);
+      const JobPowerLimits& limits = {}, const std::shared_ptr<const JobPlan>& previous = nullptr,
+      std::int64_t own_operations = kMostServerOperations);
   JobPlan& operator=(const JobPlan&) = delete;
 
   [[nodiscard]] const Frontier& frontier() const { return result_.frontier; }
@@ -76,6 +78,24 @@ class JobPlan {
   // Returns the point to run where an iteration may take `allowed`, T_opt = min(T*, T') (Perseus eq. 2), which is never
   // faster than the base point. Costs microseconds.
   [[nodiscard]] std::size_t point_for(Seconds allowed) const;
+
+  // --- Pipelines that are not alike (server/pipeline_groups.h) ---
+  // Returns the plan that a pipeline runs: this one, unless groups of pipelines have plans of their own.
+  [[nodiscard]] const JobPlan& of_pipeline(int pipeline) const {
+    return own_.empty() ? *this : *own_[static_cast<std::size_t>(pipeline)];
+  }
+  // Returns how many plans the pipelines run.
+  [[nodiscard]] std::size_t plans() const { return own_.empty() ? 1 : plans_; }
+  // Returns the operations of all plans but this one.
+  [[nodiscard]] std::int64_t own_operations() const {
+    return own_.empty() ? 0 : static_cast<std::int64_t>(plans_) * basis_->dag.size();
+  }
+  // Returns the time of a pipeline's base point, which nobody but its own plan decides.
+  [[nodiscard]] Seconds base_time() const { return frontier().time(base_point_); }
+  // Returns the time for which all pipelines wait while there is no straggler: that of the slowest at its base point.
+  [[nodiscard]] Seconds common_time() const { return own_.empty() ? base_time() : common_; }
+  // Returns max_clock_time_in_order() of the slowest pipeline.
+  [[nodiscard]] Seconds max_clock_time_of_all() const;
 
   // What becomes of a pipeline of which stages compute slower than they were profiled.
   struct Slowed {
@@ -94,6 +114,10 @@ class JobPlan {
 
     auto operator<=>(const Run&) const = default;
   };
+  // Returns the run where an iteration may take `allowed`: that of the base point unless it is longer than its time.
+  [[nodiscard]] Run run_for(Seconds allowed) const {
+    return allowed > base_time() ? Run{point_for(allowed), allowed} : base_run();
+  }
   struct Schedule {
     std::vector<std::vector<ScheduledComputation>> stages;  // in the order in which each stage runs them
     Seconds time;                                           // of an iteration, late clock changes charged
@@ -101,7 +125,8 @@ class JobPlan {
     Watts straggler_power;                                  // what the stages draw while they wait for a straggler
   };
   // Where clock changes are not free (JobRequest's switch_latency and min_dwell), a run has to be prepared before its
-  // schedule can be made. make() has prepared the base point's with a search for few changes (switching_fronts()). A
+  // schedule can be made. make() has prepared the base point's with a search for few changes (switching_fronts()), or,
+  // of a pipeline that waits for slower ones, the run for common_time(). A
   // run that waits for a straggler is wanted at once: it is the slowest point that ends in time, unless changes must be
   // some time apart, for which the search may take seconds. Thread-safe.
   [[nodiscard]] bool is_prepared(const Run& run) const;
@@ -167,10 +192,29 @@ class JobPlan {
     bool inside = true;  // the limits on power, where there are some that can be kept
   };
 
+  // What all plans of a job are made for.
+  struct Making {
+    const std::string& job;
+    const JobRequest& request;
+    const std::vector<RankMeasurements>& ranks;
+    const std::vector<FixedStage>& fixed;
+    const Progress& progress;
+    const std::function<bool()>& out_of_time;
+    ClocksAsked asked;
+    OrderSeen seen;
+    const JobPowerLimits& limits;
+    std::optional<EnvPipePolicy> policy = {};  // of a planner whose plan executed steps adjust
+    double begin = 0.0;                        // progress of the part under way: from, and how much
+    double part = 1.0;
+    bool cancelled = false;
+    bool over = false;
+
+    // Tells the progress. Returns whether to go on.
+    bool watch(double share);
+  };
   // What all plans from the same measurements share.
   struct Basis {
-    Basis(const std::string& job, const JobRequest& request, const std::vector<RankMeasurements>& ranks,
-          const std::vector<FixedStage>& fixed, ClocksAsked asked);
+    Basis(const Making& making, const std::vector<RankMeasurements>& ranks);
     Basis(const Basis&) = delete;
     Basis& operator=(const Basis&) = delete;
 
@@ -182,6 +226,16 @@ class JobPlan {
     PlanProblem realised;                             // the problem in that order
   };
 
+  // Makes one plan, of which no run is prepared. Null as make().
+  [[nodiscard]] static std::shared_ptr<JobPlan> make_one(Making& making, const std::shared_ptr<Basis>& basis,
+                                                         const std::shared_ptr<const JobPlan>& previous,
+                                                         std::vector<TighterPlan>& tighter);
+  // Gives the pipelines plans of their own, made from `plan` where that is quicker. `group_of` has the group of each
+  // pipeline. Where time runs out, all of them run `plan`.
+  static void plan_pipelines(const std::shared_ptr<JobPlan>& plan, Making& making, const std::vector<int>& group_of);
+  // Returns the power of the pipelines' own plans together, as if their peaks came at once; the swing is left out.
+  [[nodiscard]] LateShape added_up_power(const JobRequest& request) const;
+
   JobPlan() = default;
   // Copies all but the prepared runs.
   JobPlan(const JobPlan& other);
@@ -191,11 +245,13 @@ class JobPlan {
   void set_only_plan(const ClockPlan& plan);
   [[nodiscard]] bool waits_for_straggler(const Run& run) const { return run.allowed > frontier().time(base_point_); }
   // Whether the run's schedule comes from a search for few changes.
-  [[nodiscard]] bool is_searched(const Run& run) const { return min_dwell_ > 0 || !waits_for_straggler(run); }
+  [[nodiscard]] bool is_searched(const Run& run) const {
+    return min_dwell_ > 0 || !waits_for_straggler(run) || run.allowed == common_;
+  }
   void take_base_for(const Run& run) const;  // where nothing slower ends in time
   [[nodiscard]] bool is_inside(const ClockPlan& plan) const;
   void raise(ClockPlan& plan, const std::vector<int>& stages) const;
-  [[nodiscard]] Run base_run() const { return {base_point_, frontier().time(base_point_)}; }
+  [[nodiscard]] Run base_run() const { return {base_point_, base_time()}; }
   [[nodiscard]] SwitchingTerms terms_of(Seconds allowed, bool waits) const;
   // Searches for few changes from `plan` on, inside the limits.
   [[nodiscard]] PreparedRun searched(const PlanProblem& problem, ClockPlan plan, const SwitchingTerms& terms,
@@ -208,6 +264,7 @@ class JobPlan {
   [[nodiscard]] ClocksAsked asked() const { return basis_->spec.clocks_asked; }
   [[nodiscard]] Seconds schedule_time() const;  // of the base point's schedule
   void take_power(const JobRequest& request);
+  [[nodiscard]] ClockPlan clocks_of(const Run& run) const;  // which is prepared
 
   std::shared_ptr<const Basis> basis_;
   std::shared_ptr<const JobPlan> from_;  // the plan from new that this was made from, if any
@@ -234,6 +291,9 @@ class JobPlan {
   std::optional<LimitsKept> limits_;  // where there are limits on power
   std::optional<JobPowerStatus> power_;
   Watts least_peak_;
+  std::vector<std::shared_ptr<const JobPlan>> own_;  // by pipeline; empty where all run this plan
+  std::size_t plans_ = 1;                            // different ones in own_
+  Seconds common_;                                   // common_time() of a job whose pipelines have plans of their own
   mutable std::mutex mutex_;
   mutable std::map<Run, PreparedRun> prepared_;  // guarded by mutex_
 };

@@ -173,7 +173,9 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
   router.add(
       {"POST", "/v1/jobs/{job}/steps", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
          const Job& job = allowed(request);
-         book.take_step(job.id(), read_message<StepReport>(json_body(request)));
+         const auto report = read_message<StepReport>(json_body(request));
+         const StepTaken taken = book.take_step(job.id(), report);
+         if (report.version == 0) return answer_with_json<StepTaken>(reply).send(taken);
          answer_with_nothing(reply).send({});
        })});
   router.add(

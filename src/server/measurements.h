@@ -44,6 +44,7 @@ struct RankMeasurements {
   int rank = 0;
   int stage = 0;
   std::shared_ptr<const MeasurementSums> sums;
+  int pipeline = 0;
 };
 
 // A stage of which no rank has finished measuring; it is planned without a choice of clocks.

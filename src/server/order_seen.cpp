@@ -3,6 +3,7 @@
 #include "server/order_seen.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -10,6 +11,7 @@
 #include "pipeline/instruction.h"
 #include "pipeline/schedule.h"
 #include "plan/executed_step.h"
+#include "plan/stage_orders.h"
 #include "server/job_plan.h"
 
 namespace flyball {
@@ -25,6 +27,7 @@ Fingerprint fingerprint_of(const ComputationDag& dag) {
       fingerprint.add(
           fmt::format("{} {} {}", announced_name(dag.type_of(i).instruction), dag[i].microbatch, dag[i].chunk));
     }
+    for (const PostedTransfers& posted : posted_transfers(dag, stage)) fingerprint.add(fmt::format("{}", posted));
   }
   return fingerprint;
 }

@@ -132,7 +132,7 @@ void PlanningQueue::plan(Entry& entry) {
     const Order& order = entry.order;
     if (progress(0.0))
       made = JobPlan::make(order.job, order.request, order.ranks, progress, order.adjusted, order.fixed, out_of_time,
-                           order.asked, order.seen, order.limits, order.previous);
+                           order.asked, order.seen, order.limits, order.previous, order.own_operations);
     if (!made && overdue && !mistaken && !task->cancelled()) {
       throw Error(fmt::format(
           "planning took longer than {} s, the most that this server gives a job (--planning-time), and was "

@@ -48,6 +48,7 @@ class PlanningQueue {
     OrderSeen seen = OrderSeen::kAsTold;
     JobPowerLimits limits = {};
     std::shared_ptr<const JobPlan> previous = nullptr;
+    std::int64_t own_operations = kMostServerOperations;
   };
 
   struct Limits {

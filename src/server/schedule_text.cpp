@@ -2,6 +2,7 @@
 #include "server/schedule_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <string_view>
 #include <utility>
@@ -59,6 +60,7 @@ std::string computations_text(const std::vector<ScheduledComputation>& computati
       text += ',';
       append_number(text, number);
     }
+    if (one.transfers != std::array<int, 4>{}) text += fmt::format(",{}", fmt::join(one.transfers, ","));
     text += ']';
   };
   return list_of({}, computations, entry, {});

@@ -46,6 +46,8 @@ constexpr MetricInfo kRegistry[] = {
     {"flyball_server_stragglers_found_total", kCounter, "1", "",
      "Times that a rank was found to compute slower than when it was profiled."},
     {"flyball_server_slow_ranks", kGauge, "1", "", "Ranks that now compute slower than when they were profiled."},
+    {"flyball_server_plans_in_force", kGauge, "1", "",
+     "Plans that pipelines run: one for each job, or for each group of its pipelines that are alike."},
     {"flyball_server_jobs_lost_total", kCounter, "1", "",
      "Times that a job was lost: none of its ranks had been heard for a while (--lost-after)."},
     {"flyball_server_schedules_sent_total", kCounter, "1", "", "Schedules sent to ranks."},
@@ -97,6 +99,7 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
   std::size_t ranks = 0;
   std::size_t over_limits = 0;
   std::size_t slow_ranks = 0;
+  std::size_t plans = 0;
   std::map<PromiseVerdict, std::size_t> promises;
   RankSavings savings;
   Joules promised;
@@ -105,6 +108,7 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
     add_savings(savings, job->savings());
     promised += job->promised_energy();
     if (job->current() && !job->current()->plan->keeps_limits()) ++over_limits;
+    if (job->current()) plans += job->current()->plan->plans();
     ++states[job->state()];
     ranks += job->ranks().size();
     slow_ranks += job->found().all().size();
@@ -133,6 +137,7 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
   add("straggler_notices_stale_total", counts.stale_notices);
   add("stragglers_found_total", counts.stragglers_found);
   add("slow_ranks", slow_ranks);
+  add("plans_in_force", plans);
   add("jobs_lost_total", counts.jobs_lost);
   add("schedules_sent_total", counts.schedules_sent);
   add("schedule_versions_total", counts.deployments);

@@ -1,5 +1,5 @@
-// The descriptions of the planning server's messages: what each field is called, means and may hold. Two types have
-// codecs of their own: a straggler's id (a number or a name), and a computation, which is a list to be short.
+// The descriptions of the planning server's messages: what each field is called, means and may hold. A straggler's id,
+// which is a number or a name, has a codec of its own.
 #include "wire/job_messages.h"
 
 #include <fmt/format.h>
@@ -60,29 +60,6 @@ struct Codec<StragglerId> {
     return {{"oneOf", {integer_schema(0, kMostRanks - 1), text_schema(kName)}}};
   }
 };
-
-// ["forward", microbatch, chunk, clock in MHz] is short, since an iteration has hundreds of them, and thousands of
-// ranks ask.
-template <>
-struct Codec<ScheduledComputation> {
-  static ScheduledComputation read(const JsonValue& value, const FieldRules& /*rules*/) {
-    const nlohmann::json& json = value.json();
-    const auto whole = [&](std::size_t i) { return json[i].is_number_integer() ? json[i].get<int>() : -1; };
-    if (!json.is_array() || json.size() < 4 || !json[0].is_string() || whole(3) < 0) {
-      value.refuse("is no [instruction, microbatch, chunk, clock]",
-                   "check that this is a Flyball server of the same version");
-    }
-    return {json[0].get<std::string>(), whole(1), whole(2), whole(3)};
-  }
-  static Json write(const ScheduledComputation& one) {
-    return Json::array({one.instruction, one.microbatch, one.chunk, one.clock_mhz});
-  }
-  static Json schema(const FieldRules& /*rules*/) {
-    return {{"type", "array"}, {"minItems", 4}, {"items", {{"type", {"string", "integer"}}}}};
-  }
-};
-
-Json to_json(const std::vector<ScheduledComputation>& computations) { return write_value(computations); }
 
 // --- Requests ----------------------------------------------------------------------------------------------------
 
@@ -249,37 +226,6 @@ Record<StragglerNotice> description_of(const StragglerNotice* /*type*/) {
           {.minimum = 0, .maximum = kLast});
 }
 
-Record<StepReport> description_of(const StepReport* /*type*/) {
-  using R = StepReport;
-  return Record<R>::request("StepReport")
-      .field("rank", &R::rank, "Number of the rank that ran the iteration.",
-             {.needed = true, .minimum = 0, .maximum = kLastRank})
-      .field("version", &R::version, "Version of the schedule by which the rank ran the iteration.",
-             {.needed = true, .minimum = 1})
-      .field("step", &R::step, "Number of the iteration, counted in the same way on all ranks.",
-             {.needed = true, .minimum = 0})
-      .field("begin_s", &R::begin,
-             "For each computation, in the schedule's order: when it had its input and the GPU, in seconds since a "
-             "moment that the rank chooses.",
-             {.needed = true, .minimum = -1e9, .maximum = 1e9, .most = kMostStepTimes})
-      .field("end_s", &R::end,
-             "For each computation, in the schedule's order: when it was done, in seconds since the same moment.",
-             {.needed = true, .minimum = -1e9, .maximum = 1e9, .most = kMostStepTimes})
-      .check([](const JsonObject& object, R& report) {
-        const auto& [begin, end] = std::tie(report.begin, report.end);
-        if (begin.size() != end.size()) {
-          object.refuse("end_s", fmt::format("has {} entries, begin_s {}", end.size(), begin.size()),
-                        "give one of each for every computation");
-        }
-        for (std::size_t i = 0; i < begin.size(); ++i) {
-          if (begin[i] > end[i] || (i > 0 && begin[i] < end[i - 1])) {
-            object.refuse(fmt::format("begin_s[{}]", i), "is out of order",
-                          "a stage runs one computation after the other");
-          }
-        }
-      });
-}
-
 Record<OrderReport> description_of(const OrderReport* /*type*/) {
   using R = OrderReport;
   return Record<R>::request("OrderReport")
@@ -422,6 +368,8 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
              "is unusual; empty when all is well.")
       .field("power", &R::power,
              "The power of the job's plan, and the limits on it. Null: there is no plan, or executed steps adjust it.")
+      .field("plans", &R::plans,
+             "What pipelines run that are not alike, or while some are stragglers. Empty: all run the same.")
       .field("stragglers", &R::stragglers, "The stragglers of which there are notices, in force or announced.")
       .field("found_stragglers", &R::found_stragglers, "The ranks that compute slower than they were profiled.")
       .field("slow_links", &R::slow_links, "The transfers that take longer than when they were profiled.")
@@ -488,8 +436,7 @@ Record<JobTrouble> description_of(const JobTrouble* /*type*/) {
              "take longer than promised, or no plan keeps to its limits on power.")
       .field("job", &R::job, "The job's id.", {.needed = true})
       .field("trouble", &R::trouble,
-             "What the job has waited for in vain, what its ranks run, or what cannot be kept, "
-             "in words.",
+             "What the job has waited for in vain, what its ranks run, or what cannot be kept, in words.",
              {.needed = true});
 }
 
@@ -559,42 +506,6 @@ Record<FrontierReport> description_of(const FrontierReport* /*type*/) {
       .field("max_clock_straggler_power_w", &R::max_clock_straggler_power,
              "Power of all stages while they wait for a straggler after such an iteration.")
       .field("points", &R::points, "The points of the frontier, fastest first.");
-}
-
-Record<RankSchedule> description_of(const RankSchedule* /*type*/) {
-  using R = RankSchedule;
-  return Record<R>::answer("RankSchedule", kServerAnswer)
-      .field("job", &R::job, "The job's id.", {.needed = true})
-      .field("rank", &R::rank, "Number of the rank that asked.", {.needed = true, .minimum = 0})
-      .field("stage", &R::stage, "Number of the rank's stage.", {.needed = true, .minimum = 0})
-      .field("version", &R::version, "Version of the schedule; it grows with every new schedule of the job.",
-             {.needed = true, .minimum = 1})
-      .field("point", &R::point, "Index of the frontier's point that the schedule runs.", {.needed = true})
-      .field("iteration_time_s", &R::iteration_time, "Iteration time by the plan.", {.needed = true})
-      .field("iteration_energy_j", &R::iteration_energy,
-             "Energy of an iteration by the plan, for one pipeline with one GPU per stage.", {.needed = true})
-      .field("straggler_power_w", &R::straggler_power,
-             "Power of one pipeline with one GPU per stage while it waits, after its iteration, for a straggler.")
-      .field("allowed_time_s", &R::allowed_time,
-             "Time that an iteration may take: that of the straggler, if there is one.", {.needed = true})
-      .field("max_clock_time_s", &R::max_clock_time,
-             "Iteration time at maximum clocks in the same order, by the profile. 0: nothing is promised.")
-      .field("at_maximum", &R::at_maximum,
-             "Whether the rank is to run at default clocks for now, and to report what its iterations take.")
-      .field("report_steps", &R::report_steps,
-             "Whether ranks are to report the iterations that they run by this schedule.")
-      .field(
-          "limited", &R::limited,
-          "Whether the plan keeps to limits on power: it promises the longer of allowed_time_s and iteration_time_s, "
-          "and ranks keep its clocks even if iterations take longer.")
-      .field("order", &R::order,
-             "Number of the order in which the computations stand. 0: that of the schedule, as registered. Any other "
-             "number is the same for all ranks and versions of one order; a rank runs this order in an iteration for "
-             "which all ranks of its pipeline hold it, and the schedule's order in all others.")
-      .field("remeasure", &R::remeasure, "What the rank is to correct and to measure again. Null: nothing.")
-      .field("computations", &R::computations,
-             "The computations in the stage's order, each as [instruction, microbatch, chunk, clock in MHz]. A clock "
-             "of 0 leaves the GPU's clock as it is.");
 }
 
 }  // namespace flyball

@@ -3,6 +3,7 @@
 // docs/openapi.yaml are made from the description.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -148,15 +149,24 @@ struct MeasurementsTaken {
   bool duplicate = false;
 };
 
-// POST /v1/jobs/{job}/steps: one iteration as a rank ran it by a schedule with `report_steps`. A lost or late report
-// only delays the adjustment of the plan.
+// POST /v1/jobs/{job}/steps: one iteration as a rank ran it by a schedule with `report_steps`, or in a sweep. A lost or
+// late report only delays the adjustment of the plan, or makes handovers less sure.
 struct StepReport {
   int rank = 0;
-  std::int64_t version = 0;  // of the schedule
+  std::int64_t version = 0;  // of the schedule; 0: an iteration of a sweep, in the order of the job's schedule
   std::int64_t step = 0;     // counted alike on all ranks
   // For each computation of the schedule, in its order, by a clock of the rank's own with any origin.
   std::vector<Seconds> begin;  // the input was there and the GPU free
   std::vector<Seconds> end;
+};
+
+// What steps of a sweep have shown so far of the handovers to the rank's stage (kReceiveName): their usual time, and
+// how many there were.
+struct StepTaken {
+  Seconds receive;
+  std::int64_t receives = 0;
+  Seconds receive_back;
+  std::int64_t receives_back = 0;
 };
 
 // POST /v1/jobs/{job}/orders: what a rank ran in one iteration, where that is not what its schedule says. Sent again
@@ -383,6 +393,17 @@ struct JobPowerStatus {
 };
 
 // GET /v1/jobs/{job}
+// What some of a job's pipelines run, where not all run the same: their measurements differ, or some are stragglers.
+// Energies are those of an iteration of one pipeline with one GPU per stage.
+struct PipelinePlan {
+  std::vector<int> pipelines;  // the first few of them, by data-parallel rank
+  std::int64_t count = 0;      // of all of them
+  Seconds base_time;           // of an iteration that waits for no other pipeline, at the base point of their plan
+  Seconds iteration_time;      // by the schedules in force, without waiting for the others
+  Seconds allowed_time;        // when the slowest is done
+  Joules energy;               // by the schedules in force, until allowed_time
+};
+
 struct JobStatus {
   std::string job;
   std::string name;
@@ -403,6 +424,7 @@ struct JobStatus {
   std::optional<PlanStatus> plan_status;  // of the schedules in force; none where there are none
   std::string trouble;  // why planning failed, that ranks were left out, or what is odd; empty when all is well
   std::optional<JobPowerStatus> power;  // none where there is no plan, or one that executed steps adjust
+  std::vector<PipelinePlan> plans;      // none where all pipelines run the same
   std::vector<StragglerState> stragglers;
   std::vector<FoundStraggler> found_stragglers;
   std::vector<SlowLink> slow_links;
@@ -479,6 +501,10 @@ struct ScheduledComputation {
   int microbatch = 0;
   int chunk = 0;
   int clock_mhz = 0;  // 0: leaves the clock as it is
+  // How many transfers, which occupy both stages, the stage posts together before the computation: activations to the
+  // next stage and from the one before, gradients to the one before and from the next. After its last computation it
+  // sends what is left. All 0 throughout an order: each message is sent when it is made and received when it is needed.
+  std::array<int, 4> transfers{};
 
   bool operator==(const ScheduledComputation&) const = default;
 };
@@ -530,6 +556,7 @@ struct RankSchedule {
 [[nodiscard]] Record<MeasurementReport> description_of(const MeasurementReport*);
 [[nodiscard]] Record<MeasurementsTaken> description_of(const MeasurementsTaken*);
 [[nodiscard]] Record<StepReport> description_of(const StepReport*);
+[[nodiscard]] Record<StepTaken> description_of(const StepTaken*);
 [[nodiscard]] Record<OrderReport> description_of(const OrderReport*);
 [[nodiscard]] Record<PromiseReport> description_of(const PromiseReport*);
 [[nodiscard]] Record<DriftedOperation> description_of(const DriftedOperation*);
@@ -542,6 +569,7 @@ struct RankSchedule {
 [[nodiscard]] Record<StragglerState::Announced> description_of(const StragglerState::Announced*);
 [[nodiscard]] Record<StragglerState> description_of(const StragglerState*);
 [[nodiscard]] Record<JobPowerStatus> description_of(const JobPowerStatus*);
+[[nodiscard]] Record<PipelinePlan> description_of(const PipelinePlan*);
 [[nodiscard]] Record<JobStatus> description_of(const JobStatus*);
 [[nodiscard]] Record<PlanningProgress> description_of(const PlanningProgress*);
 [[nodiscard]] Record<SchedulesReplaced> description_of(const SchedulesReplaced*);

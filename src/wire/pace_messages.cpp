@@ -1,4 +1,4 @@
-// The descriptions of what ranks say about how fast they compute.
+// The descriptions of what ranks say about how fast they compute, and of what their pipelines run therefore.
 #include <fmt/format.h>
 
 #include "base/record.h"
@@ -108,6 +108,22 @@ Record<SlowLink> description_of(const SlowLink* /*type*/) {
              {.needed = true})
       .field("since_step", &R::since, "The rank's iteration with which this began, counted from its first.")
       .field("found_unix_s", &R::found_unix, "When the server heard of it, in seconds since 1970 (UTC).");
+}
+
+Record<PipelinePlan> description_of(const PipelinePlan* /*type*/) {
+  using R = PipelinePlan;
+  return Record<R>::answer("PipelinePlan", "the server's answer", "What some pipelines of a job run.")
+      .field("pipelines", &R::pipelines, "The first few of them, by data-parallel rank.", {.minimum = 0})
+      .field("count", &R::count, "How many there are.", {.needed = true, .minimum = 1})
+      .field("base_time_s", &R::base_time,
+             "Iteration time at the base point of their plan: what they would take if they waited for no other "
+             "pipeline.")
+      .field("iteration_time_s", &R::iteration_time,
+             "Iteration time by the schedules in force, without waiting for other pipelines.", {.needed = true})
+      .field("allowed_time_s", &R::allowed_time, "Time until the slowest pipeline of the job is done.")
+      .field("energy_j", &R::energy,
+             "What an iteration takes by the schedules in force, waiting for other pipelines included, of one pipeline "
+             "with one GPU per stage.");
 }
 
 }  // namespace flyball

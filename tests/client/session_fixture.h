@@ -233,6 +233,7 @@ class JobServer {
   // For conditions, and after wait_for.
   std::vector<MeasurementReport> reports;
   std::vector<StragglerNotice> stragglers;
+  StepTaken handovers;  // the answer to steps of a sweep
   std::vector<StepReport> steps;
   std::vector<OrderReport> orders;
   std::vector<PromiseReport> promises;
@@ -308,7 +309,12 @@ class JobServer {
                   changed_.notify_all();
                   return json(to_json(StragglerTaken{}));
                 })});
-    keep_reports(router, "/v1/jobs/job/steps", steps);
+    router.add({"POST", "/v1/jobs/job/steps", Handler([this](const Request& request) {
+                  const std::scoped_lock lock(mutex_);
+                  steps.push_back(read_message<StepReport>(parse_json("test", request.body)));
+                  changed_.notify_all();
+                  return steps.back().version == 0 ? json(to_json(handovers)) : nothing();
+                })});
     keep_reports(router, "/v1/jobs/job/promises", promises);
     keep_reports(router, "/v1/jobs/job/orders", orders);
     keep_reports(router, "/v1/jobs/job/paces", paces);

@@ -69,6 +69,57 @@ TEST_F(SessionTest, ProfilesReportsAndRunsTheScheduleThatComesBack) {
   EXPECT_TRUE(gpu_.at_default());
 }
 
+// The times of the sweep's four computations, without the operation of constant time; the profile has what the server
+// answers, at the highest clock.
+TEST_F(SessionTest, AsksTheServerForHandoversDuringTheSweep) {
+  server_.start();
+  server_.handovers = {Seconds(0.002), 40, Seconds(0.003), 0};
+  SessionOptions chosen = options(true);
+  chosen.job.stages = 2;
+  open(chosen);
+  session_->find_handovers();
+  ASSERT_TRUE(rounds_until([&] {
+    session_->step_begin();
+    for (int microbatch = 0; microbatch < 2; ++microbatch) {
+      compute("forward", 4.0);
+      compute("backward", 8.0);
+    }
+    compute("optimizer_step", 1.0);
+    session_->step_end();
+    return session_->state().phase != SessionPhase::kProfiling;
+  }));
+  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
+  ASSERT_THAT(server_.steps, Not(IsEmpty()));
+  for (const StepReport& report : server_.steps) {
+    EXPECT_EQ(report.version, 0);
+    ASSERT_THAT(report.begin, SizeIs(4));
+    EXPECT_GT(report.begin[1], report.begin[0]);
+  }
+  EXPECT_THAT(session_->profile_csv(), HasSubstr("\n0,receive,1000,0.002,"));
+  EXPECT_THAT(session_->profile_csv(), Not(HasSubstr("receive_back")));  // of which the server knows none
+}
+
+// An engine that measures its transfers needs nobody's help.
+TEST_F(SessionTest, AsksForNoHandoversWhereTransfersAreMeasured) {
+  server_.start();
+  server_.handovers = {Seconds(0.002), 40, Seconds(0.003), 40};
+  SessionOptions chosen = options(true);
+  chosen.job.stages = 2;
+  open(chosen);
+  session_->find_handovers();
+  ASSERT_TRUE(rounds_until([&] {
+    session_->step_begin();
+    compute("p2p", 1.0);
+    compute("forward", 4.0);
+    compute("backward", 8.0);
+    session_->step_end();
+    return session_->state().phase != SessionPhase::kProfiling;
+  }));
+  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
+  EXPECT_THAT(server_.steps, IsEmpty());
+  EXPECT_THAT(session_->profile_csv(), Not(HasSubstr("receive")));
+}
+
 // The driver answers within microseconds, and the board's clock changes 20 ms after a computation was begun.
 TEST_F(SessionTest, ADriverThatAnswersBeforeTheBoardObeysIsNoticed) {
   SessionOptions chosen = options(false);

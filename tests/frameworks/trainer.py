@@ -115,7 +115,7 @@ class Trainer:
         def session(**given):
             opened.append(usual(**{
                 **given, "required": True, "profile": False, "clocks": os.environ["FLYBALL_AGENT"],
-                "clock_stride": self.options.clock_stride, "steps_per_clock": 2,
+                "clock_stride": self.options.clock_stride, "steps_per_clock": self.options.steps_per_clock,
                 # Milliseconds of simulated GPUs are shorter than this machine's.
                 "time_scale": scale, "sampling_s": max(0.001, 0.004 / scale),
                 "clock_poll_s": max(0.0001, 0.0005 / scale),
@@ -200,7 +200,8 @@ def main():
     parser.add_argument("--schedule", choices=("1F1B", "GPipe", "Interleaved1F1B"), default="1F1B")
     parser.add_argument("--ranks", type=int, default=4, help="processes, one GPU each (default 4)")
     parser.add_argument("--microbatches", type=int, default=8, help="microbatches per iteration (default 8)")
-    parser.add_argument("--clock-stride", type=int, default=8, help="N: profile every N-th clock (default 8)")
+    parser.add_argument("--clock-stride", type=int, default=12, help="N: profile every N-th clock (default 12)")
+    parser.add_argument("--steps-per-clock", type=int, default=4, help="iterations at each of them (default 4)")
     parser.add_argument("--windows", type=int, default=3, help="windows of each kind that are measured (default 3)")
     parser.add_argument("--window", type=int, default=4, help="iterations of a window (default 4)")
     parser.add_argument("--steps", type=int, default=0, help="N: train without Flyball and GPUs, N iterations")

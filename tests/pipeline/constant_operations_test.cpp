@@ -124,6 +124,31 @@ TEST(Transfers, ThatOccupyBothDrawOnBothGpus) {
   EXPECT_NEAR(joules(), waiting, 1e-12);
 }
 
+// Two stages, two microbatches. Stage 1 is handed what stage 0 has computed in 1 ms, once both are free, and stage 0
+// the gradients in 2 ms; a handover is part of the receiver's order, and holds up nobody else. Stage 1: handed from
+// 1 to 2, forward until 3, backward until 5, handed from 5 (the second activation is there since 2) to 6, forward
+// until 7, backward until 9. Stage 0: handed the first gradient from 5 to 7, backward until 9, the second, which is
+// there then, from 9 to 11, backward until 13.
+TEST(Handovers, OccupyTheReceiver) {
+  const Profile profile = uniform_profile(2, {{"forward", 1}, {"backward", 2}, {"receive", 1}, {"receive_back", 2}});
+  const ComputationDag dag = build_dag(spec_of(2), profile);
+  EXPECT_EQ(dag.size(), 8 + 4);
+  const Timeline timeline = timeline_of(dag);
+  EXPECT_EQ(timeline.makespan, 13 * kMillisecond);
+}
+
+// The same of chunks: no stage waits for another in a circle. One microbatch crosses to another stage three times in
+// each direction between the four parts of the model: 4 x (1 + 2) ms of computing and 3 x (1 + 2) ms of handovers.
+TEST(Handovers, AreBetweenChunksToo) {
+  PipelineSpec spec = spec_of(2);
+  spec.schedule = ScheduleKind::kInterleaved1f1b;
+  spec.chunks = 2;
+  const Profile profile = uniform_profile(2, {{"forward", 1}, {"backward", 2}, {"receive", 1}, {"receive_back", 2}});
+  const ComputationDag dag = build_dag(spec, profile);
+  EXPECT_EQ(dag.size(), 2 * (8 + 6));
+  EXPECT_GE(timeline_of(dag).makespan, (4 * 3 + 3 * 3) * kMillisecond);
+}
+
 // Three stages, one microbatch, 9 ms of computing. Loading 2 ms before the first forward and 3 ms before the last,
 // which begins when that stage's input is there; then stage 0, which ends last, synchronises for 4 ms.
 TEST(ConstantOperations, MayDifferFromStageToStage) {

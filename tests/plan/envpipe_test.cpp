@@ -83,16 +83,25 @@ TEST(Reschedule, FillsTheBubbleBeforeTheFirstBackward) {
   EXPECT_EQ(replay(moved, problem.blocking, fastest).time, 33'000'000'000);
 }
 
-// The pipeline above, whose transfers occupy both stages: forwards that were moved up would wait for their receivers.
-// What the stages hold is 1F1B's all the same, and is checked.
-TEST(Reschedule, KeepsTheOrderWhereTransfersOccupyBothStages) {
+// The pipeline above, whose transfers occupy both stages: no more forwards are moved up than before, and an iteration
+// becomes no longer, although its messages wait for their receivers.
+TEST(Reschedule, MovesNoSlowForwardsUpWhereTransfersOccupyBothStages) {
   PipelineSpec spec;
   spec.microbatches = 8;
   spec.p2p = ConstantOperation(Seconds(0.01));
   spec.transfers_occupy_both = true;
   const ComputationDag dag = build_dag(spec, figure_4_profile());
-  EXPECT_THAT(rescheduled_in_flight(problem_of(dag)), ElementsAre(4, 3, 2, 1));
-  EXPECT_EQ(make_envpipe(EnvPipePolicy::kBalanced)->plan(problem_of(dag), {}).dag, nullptr);
+  const PlanProblem problem = problem_of(dag);
+  const std::vector<int> in_flight = rescheduled_in_flight(problem);
+  const std::vector<int> before = rescheduled_in_flight(problem_of(dag_of(figure_4_profile(), 8)));
+  for (std::size_t s = 0; s < in_flight.size(); ++s) {
+    EXPECT_LE(in_flight[s], before[s]);
+    EXPECT_GE(in_flight[s], 4 - static_cast<int>(s));
+  }
+  const std::shared_ptr<const ComputationDag> moved = make_envpipe(EnvPipePolicy::kBalanced)->plan(problem, {}).dag;
+  const ClockPlan fastest(at(dag.size()), 0);
+  const Nanoseconds at_maximum = replay(dag, problem.blocking, fastest).time;
+  EXPECT_LE(replay(moved ? *moved : dag, problem.blocking, fastest).time, at_maximum);
   EXPECT_THROW(check_memory_limit(dag, std::vector<int>{3, 3, 2, 1}), UsageError);
 }
 

@@ -176,55 +176,70 @@ TEST(JointPlanner, ATargetBelowTheFrameworksFastestIsMetByAnotherOrder) {
   }
 }
 
-TEST(JointPlanner, KeepsTheOrderWhereTransfersOccupyBothStages) {
+// Equal stages, of which the first three may hold one microbatch more.
+TEST(JointPlanner, MovesTheOrderWhereTransfersOccupyBothStages) {
   PipelineSpec spec;
   spec.microbatches = 8;
-  spec.p2p = ConstantOperation(Seconds(0.01));
-  const auto order_is_kept = [&] {
-    const ComputationDag dag = build_dag(spec, modelled_profile({1.0, 1.4, 0.8, 1.1}));
-    const PlannerResult result = make_joint()->plan(problem_of(dag), kNoProgress);
-    EXPECT_FALSE(result.frontier.empty());
-    return result.dag == nullptr;
-  };
-  EXPECT_FALSE(order_is_kept());
+  spec.p2p = ConstantOperation(Seconds(0.02));
   spec.transfers_occupy_both = true;
-  EXPECT_TRUE(order_is_kept());
+  const ComputationDag dag = build_dag(spec, modelled_profile({1.0, 1.0, 1.0, 1.0}));
+  PlanProblem problem = problem_of(dag);
+  problem.memory_limit = {5, 4, 3, 1};
+  const Nanoseconds deadline = time_at_maximum(problem);
+  const PlannerResult result = make_joint()->plan(problem, kNoProgress);
+  ASSERT_NE(result.dag, nullptr);
+  EXPECT_TRUE(result.dag->transfers_occupy_both());
+  EXPECT_LE(chosen(result, deadline).time, deadline);
+  EXPECT_LT(chosen(result, deadline).joules,
+            0.99 * chosen(make_perseus()->plan(problem, kNoProgress), deadline).joules);
 }
 
 // No planner saves more, at the time of all-maximum clocks and with the memory that it uses: EnvPipe's and Perseus'.
-void expect_no_planner_is_better(const std::filesystem::path& path, int microbatches) {
+// `transfer` is how long a transfer takes that occupies both stages; 0: there are none.
+void expect_no_planner_is_better(const std::filesystem::path& path, int microbatches, Seconds transfer) {
   SCOPED_TRACE(path.stem());
   const Profile profile = read_profile_file(path);
-  const ComputationDag dag = dag_of(profile, microbatches);
+  PipelineSpec spec;
+  spec.microbatches = microbatches;
+  if (transfer > Seconds(0)) spec.p2p = ConstantOperation(transfer);
+  spec.transfers_occupy_both = true;
+  const ComputationDag dag = build_dag(spec, profile);
   const PlanProblem free = make_problem(dag, {kDefaultBlockingPower}, 1'000'000, CostModel::kHull);
   const Nanoseconds at_maximum = time_at_maximum(free);
   const PlannerResult envpipe = make_envpipe(EnvPipePolicy::kBalanced)->plan(free, kNoProgress);
-  for (const PlannerResult* other : {&envpipe}) {
-    const Orders orders = stage_orders(other->dag_of(free)).value();
-    PlanProblem limited = free;
-    limited.memory_limit = held(orders);
-    limited.focus = {std::max(at_maximum, chosen(*other, at_maximum).time)};
-    const PlannerResult joint = make_joint()->plan(limited, kNoProgress);
-    const Orders ours = stage_orders(joint.dag_of(limited)).value();
-    for (std::size_t s = 0; s < ours.size(); ++s) EXPECT_LE(most_in_flight(ours[s]), limited.memory_limit[s]);
-    const Nanoseconds deadline = limited.focus.front();
-    EXPECT_LE(chosen(joint, deadline).time, deadline);
-    EXPECT_LE(chosen(joint, deadline).joules, chosen(*other, deadline).joules);
-    const PlannerResult perseus = make_perseus()->plan(limited, kNoProgress);
-    EXPECT_LE(chosen(joint, deadline).joules, chosen(perseus, deadline).joules);
-  }
+  const Orders orders = stage_orders(envpipe.dag_of(free)).value();
+  PlanProblem limited = free;
+  limited.memory_limit = held(orders);
+  limited.focus = {std::max(at_maximum, chosen(envpipe, at_maximum).time)};
+  const PlannerResult joint = make_joint()->plan(limited, kNoProgress);
+  const Orders ours = stage_orders(joint.dag_of(limited)).value();
+  for (std::size_t s = 0; s < ours.size(); ++s) EXPECT_LE(most_in_flight(ours[s]), limited.memory_limit[s]);
+  const Nanoseconds deadline = limited.focus.front();
+  EXPECT_LE(chosen(joint, deadline).time, deadline);
+  EXPECT_LE(chosen(joint, deadline).joules, chosen(envpipe, deadline).joules);
+  const PlannerResult perseus = make_perseus()->plan(limited, kNoProgress);
+  EXPECT_LE(chosen(joint, deadline).joules, chosen(perseus, deadline).joules);
 }
+
+constexpr Seconds kNoTransfers(0);
+constexpr Seconds kTransfer(0.002);  // 1.7 to 15.7 ms were fitted to real runs
 
 TEST(JointPlanner, IsNeverWorseThanOthersOnShippedProfiles) {
   FLYBALL_STATISTIC();
-  for (const auto& path : testing::shipped_profiles()) expect_no_planner_is_better(path, 12);
+  for (const auto& path : testing::shipped_profiles()) {
+    expect_no_planner_is_better(path, 12, kNoTransfers);
+    expect_no_planner_is_better(path, 12, kTransfer);
+  }
 }
 
 TEST(JointPlanner, IsNeverWorseThanOthersOnMeasuredProfiles) {
   FLYBALL_STATISTIC();
   const auto data = testing::shared_data();
   if (!data) GTEST_SKIP() << testing::kNoSharedData;
-  for (const auto& path : testing::measured_profiles(*data)) expect_no_planner_is_better(path, 12);
+  for (const auto& path : testing::measured_profiles(*data)) {
+    expect_no_planner_is_better(path, 12, kNoTransfers);
+    expect_no_planner_is_better(path, 12, kTransfer);
+  }
 }
 
 // What Perseus' clocks save on EnvPipe's orders of the two measured profiles, as somebody found who fed these orders to

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/index.h"
+#include "plan/stage_clock.h"
 #include "support/pipelines.h"
 
 namespace flyball {
@@ -32,17 +34,33 @@ TEST(StageOrders, OfOtherSchedulesThereAreNone) {
   EXPECT_FALSE(stage_orders(build_dag(spec, modelled_profile({1.0, 1.0}))).has_value());
 }
 
-// The order is there, but none of it can be moved: a transfer waits for what its receiver runs before it.
-TEST(StageOrders, OfTransfersThatOccupyBothStagesAreKept) {
+// The first stage runs all forwards ahead, the second keeps 1F1B's order. If it received each activation only when it
+// needs it, F2 would wait for F1's transfer, that for B0 of the second stage to have been sent, and that for F2.
+// Where transfers (0.1 s) only delay their receivers, forwards take 1 s and backwards 2 s:
+//   first stage   F0 0, F1 1, F2 2, B0 4.2, B1 7.2, B2 10.2
+//   second stage  F0 1.1, B0 2.1, F1 4.1, B1 5.1, F2 7.1, B2 8.1
+// F0 is sent at once. At 2 s, F1's transfer would delay F2 and the second stage's B0 by 0.3 s together; at 4.1 s,
+// before B0 and F1, F1 alone by 0.1 s. So it goes with B0's, and F2's with B1's at 7.1 s.
+TEST(StageOrders, OfTransfersThatOccupyBothStagesAreMovedWithThem) {
   PipelineSpec spec;
   spec.microbatches = 3;
   spec.p2p = ConstantOperation(Seconds(0.1));
-  const Profile profile = modelled_profile({1.0, 1.0});
-  EXPECT_TRUE(stage_orders(build_dag(spec, profile)).has_value());
   spec.transfers_occupy_both = true;
-  const ComputationDag dag = build_dag(spec, profile);
-  EXPECT_THAT(present_orders(dag).value(), ElementsAre(StageOrder{{2, 3, 3}}, StageOrder{{1, 2, 3}}));
-  EXPECT_FALSE(stage_orders(dag).has_value());
+  const ComputationDag dag = build_dag(spec, modelled_profile({1.0, 1.0}));
+  EXPECT_THAT(stage_orders(dag).value(), ElementsAre(StageOrder{{2, 3, 3}}, StageOrder{{1, 2, 3}}));
+  const ComputationDag moved = reorder(dag, Orders{{{3, 3, 3}}, {{1, 2, 3}}});
+  EXPECT_THAT(stage_orders(moved).value(), ElementsAre(StageOrder{{3, 3, 3}}, StageOrder{{1, 2, 3}}));
+  // Sent and received forwards, sent and received gradients.
+  const PostedTransfers none{};
+  EXPECT_THAT(posted_transfers(moved, 0),
+              ElementsAre(none, PostedTransfers{1, 0, 0, 0}, none, PostedTransfers{1, 0, 0, 1},
+                          PostedTransfers{1, 0, 0, 1}, PostedTransfers{0, 0, 0, 1}));
+  EXPECT_THAT(posted_transfers(moved, 1), ElementsAre(PostedTransfers{0, 1, 0, 0}, none, PostedTransfers{0, 1, 1, 0},
+                                                      none, PostedTransfers{0, 1, 1, 0}, none));
+  // F0 and its transfer until 1.1 s, F0 and B0 of the second stage until 4.1, both transfers 4.2, F1 and B1 7.2, both
+  // 7.3, F2 and B2 10.3, B2's transfer 10.4, and B2 of the first stage.
+  const ClockPlan fastest(at(moved.size()), 0);
+  EXPECT_EQ(replay(moved, std::vector<Watts>(2), fastest).time, 12'400'000'000);
 }
 
 // On the second stage a microbatch's activations come to the loading of what it is compared with, which moves with its

@@ -17,8 +17,10 @@ namespace flyball::testing {
 namespace {
 
 TEST(ScheduleText, IsWhatATreeOfJsonWouldSay) {
-  const std::vector<ScheduledComputation> schedule = {
-      {"forward", 0, 0, 1410}, {"backward", 65535, 3, 0}, {"a \"name\"", 1, 2, 100}, {"forward", 1, 0, 1395}};
+  const std::vector<ScheduledComputation> schedule = {{"forward", 0, 0, 1410},
+                                                      {"backward", 65535, 3, 0},
+                                                      {"a \"name\"", 1, 2, 100},
+                                                      {"forward", 1, 0, 1395, {0, 12, 1, 0}}};
   EXPECT_EQ(computations_text(schedule), to_json(schedule).dump());
   EXPECT_EQ(computations_text({}), "[]");
   EXPECT_EQ(zeus_tail({{"forward", 0, 0, 1410}, {"a \"name\"", 1, 2, 0}}),

@@ -3,6 +3,7 @@
 #include "support/virtual_training.h"
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <utility>
 
@@ -115,60 +116,86 @@ void VirtualTraining::work(Stage& stage, std::uint16_t type, const WorkKind& kin
 bool VirtualTraining::go_on(std::size_t index, const std::vector<ScheduledComputation>& order) {
   Stage& stage = stages_[index];
   if (stage.done) return false;
-  const ScheduledComputation* before = stage.next > 0 ? &order[stage.next - 1] : nullptr;
   const ScheduledComputation* after = stage.next < order.size() ? &order[stage.next] : nullptr;
-  struct Side {
-    Link* link;
-    int way;  // 0: forwards
-  };
-  const auto side = [&](const ScheduledComputation* one, bool sends) -> Side {
-    if (one == nullptr) return {nullptr, 0};
-    const bool back = is_backward(*one);
-    const bool to_next = sends != back;  // over the link to the next stage
-    const bool there = to_next ? index + 1 < stages_.size() : index > 0;
-    return {there ? &links_[to_next ? index : index - 1] : nullptr, back ? 1 : 0};
-  };
-  const Side sent = side(before, true);
-  const Side awaited = side(after, false);
   const bool occupies = !world_.transfer_s.empty();
+  // Where messages of a way (0: forwards) go and come from.
+  const auto link = [&](int way, bool sends) -> Link* {
+    const bool to_next = sends == (way == 0);
+    const bool there = to_next ? index + 1 < stages_.size() : index > 0;
+    return there ? &links_[to_next ? index : index - 1] : nullptr;
+  };
   if (!stage.posted) {
     if (after != nullptr && after->clock_mhz > 0) ask(stage, Megahertz(after->clock_mhz));
     if (after != nullptr) stage.asked_times.push_back(stage.state.now);
     hand_over(stage);
-    if (sent.link != nullptr) {
-      const auto number = static_cast<std::size_t>(sent.link - links_.data());
-      const double length = occupies ? link_slowdowns_[number] * world_.transfer_s[number] *
-                                           (1.0 + 0.002 * normally(world_.seed, draws_++))
-                                     : 0.0;
-      sent.link->sent[sent.way].push_back({stage.state.now, to_nanoseconds(Seconds(length))});
-      ++stage.sent[sent.way];
-    }
-    if (awaited.link != nullptr) {
-      awaited.link->awaited[awaited.way].push_back({stage.state.now, 0});
-      ++stage.awaited[awaited.way];
+    const bool placed = occupies && std::any_of(order.begin(), order.end(), [](const ScheduledComputation& one) {
+                          return one.transfers != std::array<int, 4>{};
+                        });
+    for (std::size_t way = 0; way < 2; ++way) {
+      const bool needed = after != nullptr && is_backward(*after) == (way == 1);
+      std::size_t sends = stage.made[way] - stage.sent[way];
+      std::size_t receives = needed ? 1 : 0;
+      if (placed && after != nullptr) {
+        sends = static_cast<std::size_t>(after->transfers[2 * way]);
+        receives = static_cast<std::size_t>(after->transfers[2 * way + 1]);
+      }
+      stage.sent_before[way] = stage.sent[way];
+      stage.awaited_before[way] = stage.awaited[way];
+      if (Link* to = link(static_cast<int>(way), true)) {
+        if (stage.sent[way] + sends > stage.made[way]) throw std::runtime_error("what was not made is to be sent");
+        for (; sends > 0; --sends, ++stage.sent[way]) {
+          const auto number = static_cast<std::size_t>(to - links_.data());
+          const double length = occupies ? link_slowdowns_[number] * world_.transfer_s[number] *
+                                               (1.0 + 0.002 * normally(world_.seed, draws_++))
+                                         : 0.0;
+          to->sent[way].push_back({stage.state.now, to_nanoseconds(Seconds(length))});
+        }
+      }
+      if (Link* from = link(static_cast<int>(way), false)) {
+        for (; receives > 0; --receives, ++stage.awaited[way]) from->awaited[way].push_back({stage.state.now, 0});
+        if (needed && stage.awaited[way] <= stage.made[way]) throw std::runtime_error("what is needed was not awaited");
+      }
     }
     stage.posted = true;
   }
   Nanoseconds met = stage.state.now;
   Nanoseconds end = met;
-  const auto meet = [&](const std::vector<Post>& there, std::size_t number, Nanoseconds length) {
-    const Nanoseconds both = std::max(stage.state.now, there[number].time);
-    met = std::max(met, both);
-    end = std::max(end, both + length);
+  // Messages of a link and way go one after the other.
+  const auto meet = [&](const Link& over, std::size_t way, std::size_t first, std::size_t last, bool sends) {
+    const std::vector<Post>& there = sends ? over.awaited[way] : over.sent[way];
+    if (there.size() < last) return false;
+    Nanoseconds done = 0;
+    for (std::size_t number = first; number < last; ++number) {
+      const Nanoseconds both = std::max(stage.state.now, there[number].time);
+      met = std::max(met, both);
+      done = std::max(done, both) + over.sent[way][number].length;
+      end = std::max(end, done);
+    }
+    return true;
   };
-  if (sent.link != nullptr && occupies) {
-    const std::size_t number = stage.sent[sent.way] - 1;
-    if (sent.link->awaited[sent.way].size() <= number) return false;
-    meet(sent.link->awaited[sent.way], number, sent.link->sent[sent.way][number].length);
-  }
-  if (awaited.link != nullptr) {
-    const std::size_t number = stage.awaited[awaited.way] - 1;
-    if (awaited.link->sent[awaited.way].size() <= number) return false;
-    meet(awaited.link->sent[awaited.way], number, awaited.link->sent[awaited.way][number].length);
+  std::size_t sending = 0;
+  std::size_t receiving = 0;
+  bool same_link = true;
+  const Link* spoken_to = nullptr;
+  for (std::size_t way = 0; way < 2; ++way) {
+    const Link* to = occupies ? link(static_cast<int>(way), true) : nullptr;
+    const Link* from = link(static_cast<int>(way), false);
+    if (to != nullptr && !meet(*to, way, stage.sent_before[way], stage.sent[way], true)) return false;
+    if (from != nullptr && !meet(*from, way, stage.awaited_before[way], stage.awaited[way], false)) return false;
+    const std::size_t sends = to == nullptr ? 0 : stage.sent[way] - stage.sent_before[way];
+    const std::size_t receives = from == nullptr ? 0 : stage.awaited[way] - stage.awaited_before[way];
+    sending += sends;
+    receiving += receives;
+    for (const Link* one : {sends > 0 ? to : nullptr, receives > 0 ? from : nullptr}) {
+      if (one == nullptr) continue;
+      same_link = same_link && (spoken_to == nullptr || spoken_to == one);
+      spoken_to = one;
+    }
   }
   go_to(stage, met);
-  const bool told = occupies && sent.link != nullptr && (awaited.link == nullptr || awaited.link == sent.link);
-  if (told) stage.spans.push_back({sent.way == 0 ? kP2p : kP2pBack, met, end});
+  const bool told = occupies && sending == 1 && receiving <= 1 && same_link;
+  const bool sent_back = stage.sent[1] > stage.sent_before[1];
+  if (told) stage.spans.push_back({sent_back ? kP2pBack : kP2p, met, end});
   go_to(stage, end);
   stage.posted = false;
   if (after == nullptr) {
@@ -177,6 +204,7 @@ bool VirtualTraining::go_on(std::size_t index, const std::vector<ScheduledComput
     return true;
   }
   ++stage.next;
+  ++stage.made[is_backward(*after) ? 1 : 0];
   if (is_backward(*after)) {
     const double share = stage.backwards++ == 0 ? 1.0 - world_.first_backward_saves : 1.0;
     work(stage, kBackward, stage.spec.backward, stage.longer[1] * share * world_.backward_s[index]);
@@ -196,7 +224,7 @@ void VirtualTraining::iterate(const Orders& orders) {
     stage.next = 0;
     stage.backwards = 0;
     stage.done = false;
-    for (int way = 0; way < 2; ++way) stage.sent[way] = stage.awaited[way] = 0;
+    for (int way = 0; way < 2; ++way) stage.made[way] = stage.sent[way] = stage.awaited[way] = 0;
   }
   bool any = true;
   while (any) {

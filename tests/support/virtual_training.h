@@ -118,8 +118,12 @@ class VirtualTraining {
     // In this iteration:
     std::size_t next = 0;
     bool posted = false;
+    // Messages of forwards and backwards, in all and before what is posted now.
+    std::size_t made[2] = {0, 0};
     std::size_t sent[2] = {0, 0};
     std::size_t awaited[2] = {0, 0};
+    std::size_t sent_before[2] = {0, 0};
+    std::size_t awaited_before[2] = {0, 0};
     int backwards = 0;
     bool done = false;
   };

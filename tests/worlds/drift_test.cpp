@@ -177,7 +177,9 @@ class LivingTraining {
   }
 
   void deploy() {
-    for (const JobPlan::Run& run : job_.unprepared_runs()) job_.plan()->prepare(run);
+    for (const auto& [plan, runs] : job_.unprepared_runs()) {
+      for (const JobPlan::Run& run : runs) plan->prepare(run);
+    }
     Deployment next = job_.deployment();
     if (next.fingerprint == job_.stored().fingerprint) return;
     job_.assign_version(next, true);

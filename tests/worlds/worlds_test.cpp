@@ -22,7 +22,7 @@ void expect_kept(const TrainingWorld& world, const std::string& planner) {
 
 TEST(Worlds, PromisesAreKept) {
   for (const std::uint32_t seed : {1u, 2u, 3u}) {
-    for (const char* planner : {"perseus", "envpipe", "uniform", "zeus-per-stage"}) {
+    for (const char* planner : {"perseus", "joint", "envpipe", "uniform", "zeus-per-stage"}) {
       expect_kept(four_stages(seed), planner);
     }
     EXPECT_LT(keep_promise(four_stages(seed), "perseus").slower, 1.0);
@@ -37,6 +37,12 @@ TEST(Worlds, ShortIterationsKeepThemToo) {
   world.transfer_s = {0.002};
   expect_kept(world, "perseus");
   expect_kept(world, "uniform");
+}
+
+// With one microbatch more on each stage, in the orders of computations and transfers that the planner chose. The
+// stages would wait for each other for ever if they did not agree on the order of their transfers.
+TEST(Worlds, OrderAndClocksSaveMoreThanClocksAlone) {
+  EXPECT_GT(keep_promise(four_stages(1), "joint").saving, keep_promise(four_stages(1), "perseus").saving + 1.0);
 }
 
 // Clocks that are equally fast but for noise, as below a power limit: no plan in the same time saves less than the best
