@@ -19,10 +19,11 @@ class ComputingTimes {
   // Likewise of a transfer, which takes as long at any clock. Of several measurements the shortest counts: it has
   // waited least.
   void add_transfer(std::uint16_t type, PaceOf kind, Seconds time);
-  // How long after a clock change computations may still run at the old clock.
-  void set_settling(Seconds time) { settling_ = time; }
-  // How long they do; 0: not known.
-  void set_change(Seconds time) { change_ = time; }
+  // How long after a clock change computations may still run at the old clock, and usually do; 0: not known.
+  void set_settling(Seconds longest, Seconds usual) {
+    settling_ = longest;
+    change_ = usual;
+  }
 
   // Returns what a computation of the type takes at the clock; between measured clocks, by their cycles. 0 where
   // nothing is known. Costs some ten nanoseconds.
@@ -33,7 +34,6 @@ class ComputingTimes {
   // Returns what a computation at `clock` takes that began `since` after this was asked for in place of `before`: until
   // the change, it runs at the clock before. 0 where that is not known, or most of the computation may be at either.
   [[nodiscard]] Seconds after_change(std::uint16_t type, Megahertz clock, Megahertz before, Seconds since) const;
-  [[nodiscard]] Seconds settling() const { return settling_; }
 
  private:
   std::array<std::map<Megahertz, Seconds>, kMostInstructionTypes> times_;

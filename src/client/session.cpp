@@ -160,7 +160,7 @@ void Session::step_begin() {
   // Nobody asked for the clock that the sweep set last; a schedule sets its own.
   const bool not_asked_for = swept || (had_clocks && !sets_clocks_);
   if (controller_ && not_asked_for && !sweeps()) controller_->release();
-  if (!sets_clocks_) asked_mhz_ = 0;
+  if (!sets_clocks_) ask_for(0);
   set_power_limit();
   step_.begin = monotonic_now();
 }
@@ -174,7 +174,7 @@ std::optional<Megahertz> Session::next_clock(std::string_view type) {
   if (upcoming.next == upcoming.end || given_up_late()) return std::nullopt;
   const std::uint32_t mhz = *upcoming.next++;
   ++position_;
-  if (mhz > 0) asked_mhz_ = mhz;
+  if (mhz > 0) ask_for(mhz);
   return mhz > 0 ? std::optional(Megahertz(mhz)) : std::nullopt;
 }
 
@@ -352,6 +352,15 @@ void Session::take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfi
   }
   const std::scoped_lock lock(mutex_);
   if (profiler != profiler_) return;  // the clock is of a sweep that has been given up
+  if (remeasuring_) {
+    for (const InstructionMeasurement& one : report.measurements) {
+      const auto& wanted = remeasuring_->instructions;
+      if (std::find(wanted.begin(), wanted.end(), one.instruction) != wanted.end()) {
+        remeasuring_->measured.push_back(one);
+      }
+    }
+    return;
+  }
   waiting_sum_ += weight * waiting.value();
   waiting_weight_ += weight;
   if (report.measurements.empty()) return;
@@ -365,6 +374,7 @@ void Session::evaluate() {
   if (outran_device_.load() && !std::exchange(told_of_outrunning_, true)) {
     notice("a step is not measured: step_end was called before the GPU had done its computations; wait for it first");
   }
+  follow_order();
   std::shared_ptr<OnlineProfiler> profiler;
   {
     const std::scoped_lock lock(mutex_);
@@ -378,6 +388,12 @@ void Session::evaluate() {
   const SweepProgress progress = profiler->progress();
   const std::scoped_lock lock(mutex_);
   if (profiler != profiler_) return;
+  if (remeasuring_) {
+    state_.sweep = progress;
+    state_.sweep.finished = progress.finished || state_.steps > remeasuring_->most_steps;
+    if (state_.sweep.finished) finish_remeasuring();
+    return;
+  }
   if (progress.finished && !probe_ && !reports_.empty() && slowest_measured_ < clocks_.front()) {
     probe_ = std::make_shared<ChangeProbe>(clocks_.front(), slowest_measured_);
   }
@@ -396,13 +412,13 @@ void Session::evaluate() {
 // Under the mutex.
 std::shared_ptr<const ComputingTimes> Session::measured_times() const {
   const auto times = std::make_shared<ComputingTimes>();
-  times->set_settling(options_.settle / options_.time_scale);
+  const Seconds settle = options_.settle / options_.time_scale;
+  times->set_settling(settle, Seconds(0));
   for (const MeasurementReport& report : reports_) {
     for (const InstructionMeasurement& one : report.measurements) {
       const Seconds time = one.time / options_.time_scale;
       if (one.instruction == "clock_change") {
-        times->set_settling(std::min(times->settling(), kSettled * time));
-        times->set_change(time);
+        times->set_settling(std::min(settle, kSettled * time), std::min(settle, time));
       } else if (const auto type = types_.find(one.instruction)) {
         const std::string_view name(one.instruction);
         const PaceOf kind = value_named<PaceOf>(name.substr(0, name.find('.'))).value_or(PaceOf::kComputing);
@@ -462,6 +478,7 @@ void Session::profile_again() {
   state_.sweep = profiler->progress();
   profiler_ = std::move(profiler);
   probe_.reset();
+  remeasuring_.reset();
   newest_times_.reset();
   reports_.clear();
   handovers_ = {};

@@ -182,9 +182,11 @@ class Session {
   void tell_savings();
   [[nodiscard]] PromiseReport taken_promise(std::unique_lock<std::mutex>& lock);
   void notice(const std::string& words);
+  void ask_for(std::uint32_t mhz);
   void note_asked(const InstructionSpan& span);
   [[nodiscard]] Megahertz clock_asked(std::uint32_t mhz) const { return mhz > 0 ? Megahertz(mhz) : clocks_.front(); }
   void watch_pace();
+  [[nodiscard]] std::vector<DriftedOperation> drifted() const;
   [[nodiscard]] bool hand_over_pace();
   [[nodiscard]] bool tells_pace(std::uint16_t type) const;
   void begin_watching_stream();
@@ -200,6 +202,9 @@ class Session {
   // The reporter's thread: evaluates the sweep and reports to the server.
   void report();
   void evaluate();
+  void follow_order();
+  void finish_remeasuring();
+  void report_anew();
   void take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfiler>& profiler);
   [[nodiscard]] std::optional<Seconds> change_time() const;
   [[nodiscard]] std::vector<InstructionMeasurement> constant_measurements() const;
@@ -250,9 +255,13 @@ class Session {
   std::int64_t trusted_version_ = 0;
   double guarded_ratio_ = 0.0;  // of the schedule that it has adopted
   StepWatch watch_;             // by the last sweep's profile
-  // By span, the clock asked for in MHz (0: default); -1: it had just been asked for; kInStream.
-  static constexpr std::int32_t kInStream = -2;
-  std::vector<std::int32_t> asked_;
+  struct Asked {                // for the clock of a span; in MHz, 0: default
+    bool in_stream = false;     // where the host does not know when it began
+    std::uint32_t mhz = 0;
+    std::uint32_t was_mhz = 0;
+    Nanoseconds ago = 0;
+  };
+  std::vector<Asked> asked_;  // by span
   // A step's spans of which moments are noted on the device's timeline. It may end before the GPU has come to these.
   struct WatchedInStream {
     std::int64_t step = 0;    // 0: none
@@ -274,8 +283,8 @@ class Session {
   WatchedInStream* noting_ = nullptr;         // of this step; null: it is not watched
   std::optional<std::size_t> end_moment_;     // of the span that has begun; none: it is not watched
   std::uint32_t asked_mhz_ = 0;
-  std::uint32_t begun_mhz_ = 0;  // asked for at the beginning of the last span
-  Nanoseconds begun_since_ = 0;
+  std::uint32_t was_mhz_ = 0;
+  Nanoseconds asked_at_ = 0;
   Nanoseconds late_at_ = 0;  // when this step's clocks are given up; 0: never
   bool given_up_ = false;    // they were
   Stretches stretches_{to_nanoseconds(0.8 * history_)};
@@ -319,11 +328,21 @@ class Session {
     Computing computing;   // of the step that it was reported after
   };
   std::shared_ptr<const ComputingTimes> newest_times_;
+  std::int64_t followed_order_ = 0;  // to measure again
+  struct Remeasuring {               // while profiler_ does so
+    std::vector<std::string> instructions;
+    std::vector<InstructionMeasurement> measured;
+    std::uint64_t most_steps = 0;  // with which it ends, whatever it has measured
+  };
+  std::optional<Remeasuring> remeasuring_;
   struct PaceNews {
     std::optional<PaceReport> report;  // the latest
     bool due = false;                  // whether it is to be sent
   };
   std::array<PaceNews, kPacesOfRank> paces_;
+  [[nodiscard]] PaceNews& news_of(PaceOf of) { return paces_[static_cast<std::size_t>(of)]; }
+  std::array<double, kPacesOfRank> told_slowdowns_{};  // the reporter's own, as is the next
+  std::size_t told_drifts_ = 0;
   bool listener_gone_ = false;
   bool reporter_gone_ = false;
   std::deque<PromiseNews> promises_;                         // to be reported

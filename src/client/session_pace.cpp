@@ -1,12 +1,15 @@
 // Whether this rank computes and transfers as fast as its profile says (step_watch.h). Only computations count that the
-// schedule has and that began when the clock had long been asked for. Of an engine that runs ahead of its GPU, some
-// spans of each step are noted in the stream; they are looked at when the GPU has come to them, which may be a step
-// later. The training thread's, but for what finds the cause.
+// schedule has, and of which it is known at which clocks they ran. Of an engine that runs ahead of its GPU, some spans
+// of each step are noted in the stream; they are looked at when the GPU has come to them, which may be a step later.
+// The training thread's, but for what finds the cause.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "base/error.h"
+#include "base/monotonic_time.h"
 #include "client/session_schedule.h"
 
 namespace flyball {
@@ -19,15 +22,25 @@ constexpr Seconds kBetweenLooks{0.02};
 
 }  // namespace
 
-// A span that has just begun runs at the clock that was asked for last.
+std::vector<DriftedOperation> Session::drifted() const {
+  std::vector<DriftedOperation> all;
+  for (std::size_t type = 0; type < types_.count(); ++type) {
+    const double ratio = watch_.drift(static_cast<std::uint16_t>(type));
+    if (ratio > 0.0) all.push_back({types_.name(type), ratio});
+  }
+  return all;
+}
+
+void Session::ask_for(std::uint32_t mhz) {
+  if (mhz == asked_mhz_) return;
+  was_mhz_ = std::exchange(asked_mhz_, mhz);
+  asked_at_ = monotonic_now();
+}
+
+// A span that has just begun runs at the clock that was asked for last, or soon will.
 void Session::note_asked(const InstructionSpan& span) {
   if (watch_.times() == nullptr) return;
-  if (asked_mhz_ != begun_mhz_) {
-    begun_mhz_ = asked_mhz_;
-    begun_since_ = span.begin;
-  }
-  const bool settled = to_seconds(span.begin - begun_since_) >= watch_.times()->settling();
-  asked_.push_back(settled ? static_cast<std::int32_t>(asked_mhz_) : -1);
+  asked_.push_back({false, asked_mhz_, was_mhz_, span.begin - asked_at_});
 }
 
 // A span of a type that is in no schedule, and is no transfer, may wait for others.
@@ -40,9 +53,10 @@ void Session::watch_pace() {
   bool any = false;
   for (std::size_t i = 0; i < asked_.size(); ++i) {
     const InstructionSpan& span = step_.spans[i];
-    if (asked_[i] == kInStream || !tells_pace(span.type)) continue;
-    const Megahertz clock = asked_[i] < 0 ? Megahertz(0) : clock_asked(static_cast<std::uint32_t>(asked_[i]));
-    watch_.add(span.type, clock, to_seconds(span.end - span.begin));
+    const Asked& asked = asked_[i];
+    if (asked.in_stream || !tells_pace(span.type)) continue;
+    watch_.add(span.type, clock_asked(asked.mhz), clock_asked(asked.was_mhz), to_seconds(asked.ago),
+               to_seconds(span.end - span.begin));
     any = true;
   }
   // What is in the stream is added when the GPU has come to it.
@@ -123,15 +137,25 @@ bool Session::watch_stream(std::size_t slot) {
 
 // Under the mutex. Returns whether there is news for the server.
 bool Session::hand_over_pace() {
-  bool news = false;
+  bool any = false;
+  const bool drifts = watch_.take_drifts();
   for (const PaceOf of : values_of<PaceOf>()) {
     const auto change = watch_.take_change(of);
-    if (!change) continue;
-    paces_[static_cast<std::size_t>(of)] = {
-        PaceReport{options_.rank.rank, change->slowdown, change->since, PaceCause::kUnknown, {}, of}, true};
-    news = true;
+    const bool with_drifts = drifts && of == PaceOf::kComputing;
+    if (!change && !with_drifts) continue;
+    PaceNews& news = news_of(of);
+    if (!news.report) news.report = PaceReport{.rank = options_.rank.rank, .of = of};
+    if (change) {
+      news.report->slowdown = change->slowdown;
+      news.report->since = change->since;
+    }
+    if (with_drifts) {
+      news.report->operations = drifted();
+      news.report->step = step_count_;
+    }
+    any = news.due = true;
   }
-  return news;
+  return any;
 }
 
 // "p2p to stage 2".
@@ -167,10 +191,15 @@ void Session::find_cause(PaceReport& report) const {
 // The server is told at once, and again if the cause is seen later.
 void Session::tell_pace(PaceReport report) {
   const bool computes = report.of == PaceOf::kComputing;
-  if (!(report.slowdown > 1.0)) {
-    send_pace(report);
-    return notice(computes ? "this rank computes as fast as usual again"
-                           : words_of(report.of) + " takes no longer than usual again");
+  const bool slow = report.slowdown > 1.0;
+  const double told = std::exchange(told_slowdowns_[static_cast<std::size_t>(report.of)], report.slowdown);
+  if (told > 1.0 && !slow) {
+    notice(computes ? "this rank computes as fast as usual again"
+                    : words_of(report.of) + " takes no longer than usual again");
+  }
+  if (!slow && report.operations.empty()) {
+    if (computes) told_drifts_ = 0;
+    return send_pace(report);
   }
   find_cause(report);
   send_pace(report);
@@ -179,9 +208,17 @@ void Session::tell_pace(PaceReport report) {
     if (report.cause != PaceCause::kComputation) send_pace(report);
   }
   if (!computes) {
+    if (report.slowdown == told) return;
     return notice(fmt::format("communication: {} takes {:.3g} times as long as when it was profiled, since step {}",
                               words_of(report.of), report.slowdown, report.since));
   }
+  const bool more = report.operations.size() > std::exchange(told_drifts_, report.operations.size());
+  for (const DriftedOperation& one : report.operations) {
+    if (!more) break;
+    notice(fmt::format("{} takes {:.3g} times as long as in its profile: {}{}{}", one.instruction, one.ratio,
+                       name_of(report.cause), report.detail.empty() ? "" : ", ", report.detail));
+  }
+  if (!slow || report.slowdown == told) return;
   notice(fmt::format("this rank computes {:.3g} times as long as it did when it was profiled, since step {}: {}{}{}",
                      report.slowdown, report.since, name_of(report.cause), report.detail.empty() ? "" : ", ",
                      report.detail));

@@ -52,7 +52,7 @@ bool Session::given_up_late() {
   if (late_at_ == 0 || monotonic_now() < late_at_) return false;
   sets_clocks_ = false;
   given_up_ = true;
-  asked_mhz_ = 0;
+  ask_for(0);
   noting_ = nullptr;
   if (timeline_) timeline_->forget_clocks();  // those that the GPU has not come to
   controller_->release();

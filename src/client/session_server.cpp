@@ -98,7 +98,7 @@ bool Session::talk() {
     }
     for (PaceNews& one : paces_) one.due = one.report.has_value();  // which the server may have forgotten
     // A server that did not know this rank counts its schedules anew.
-    if (registered.created) heard_version_ = 0;
+    if (registered.created) heard_version_ = followed_order_ = 0;
     lock.unlock();
     changed_.notify_all();
     return true;

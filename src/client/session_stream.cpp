@@ -38,7 +38,7 @@ void Session::begin_in(std::string_view type, void* stream) {
   if (measured) (void)timeline();
   const std::uint16_t number = open(type);
   step_.spans.push_back({number, measured ? 0 : monotonic_now(), 0});
-  asked_.push_back(kInStream);
+  asked_.push_back({.in_stream = true});
   const std::optional<std::size_t> begin =
       measured ? moment_number(kMeasuredMoments, 2 * step_.spans.size() - 2) : watched_moment(number);
   if (!begin) return;

@@ -3,7 +3,6 @@
 #include "client/step_watch.h"
 
 #include <cmath>
-#include <utility>
 
 namespace flyball {
 namespace {
@@ -18,6 +17,10 @@ void StepWatch::adopt(const std::shared_ptr<const ComputingTimes>& times, std::i
   if (times == times_) return;
   times_ = times;
   step_ = {};
+  for (std::uint16_t type = 0; type < kMostInstructionTypes; ++type) {
+    if (drift(type) > 0.0) drifts_due_ = true;
+  }
+  drift_.begin_anew();
   for (Watched& one : watched_) {
     const bool transfer = &one != watched_.data();
     if (one.told) one.change = PaceWatch::Change{1.0, step};
@@ -42,23 +45,40 @@ void StepWatch::count(std::uint16_t type, Seconds usual, Seconds time) {
     if (shortest == 0.0 || pace < shortest) shortest = pace;
     return;
   }
-  step_.computed += time;
+  Computed& computed = step_.types[type];
+  computed.all += time;
+  ++computed.spans;
   if (!(usual > Seconds(0))) return;
-  step_.measured += time;
-  step_.expected += usual;
+  ++computed.counted;
+  computed.measured += time;
+  computed.expected += usual;
 }
 
 void StepWatch::step_end(std::int64_t step) {
   const Step ended = std::exchange(step_, {});
-  Watched& computing = watched(PaceOf::kComputing);
-  if (ended.expected > Seconds(0) && ended.measured >= kLeastCounted * ended.computed) {
-    if (const auto change = computing.watch.count(step, ended.measured, ended.expected)) {
-      computing.change = change;
-      computing.told = change->slowdown > 1.0;
-    }
-  }
+  count_computed(ended, step);
   for (std::size_t kind = 1; kind < watched_.size(); ++kind)
     count_transfer(watched_[kind], ended.transfers[kind], step);
+}
+
+void StepWatch::count_computed(const Step& ended, std::int64_t step) {
+  Computed all;
+  for (std::uint16_t type = 0; type < kMostInstructionTypes; ++type) {
+    const Computed& one = ended.types[type];
+    if (one.spans == 0) continue;
+    all.all += one.all;
+    all.measured += one.measured;
+    all.expected += one.expected;
+    // Microbatches differ, such as the first backward from the others, and a few of them do not stand for all.
+    if (one.counted == 0 || 2 * one.counted < one.spans) continue;
+    if (drift_.count(type, one.measured, one.expected)) drifts_due_ = true;
+  }
+  if (!(all.expected > Seconds(0)) || all.measured < kLeastCounted * all.all) return;
+  Watched& computing = watched(PaceOf::kComputing);
+  const auto change = computing.watch.count(step, all.measured, all.expected);
+  if (!change) return;
+  computing.change = change;
+  computing.told = change->slowdown > 1.0;
 }
 
 void StepWatch::count_transfer(Watched& one, double pace, std::int64_t step) {

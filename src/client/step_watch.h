@@ -1,5 +1,6 @@
 // Finds out since when, and by how much, a rank computes or transfers slower than by its own profile: adds up what the
-// spans of a step took beside what the profile says, and has it watched from step to step (client/pace_watch.h).
+// spans of a step took beside what the profile says, and has it watched from step to step (client/pace_watch.h), and
+// each type of computations by itself (client/drift_watch.h).
 //
 // Of computations the sum counts. Of a transfer the shortest of the step counts: who comes first to a transfer may have
 // to wait in it for the other end, and waits for another reason than the link.
@@ -9,9 +10,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/units.h"
 #include "client/computing_times.h"
+#include "client/drift_watch.h"
 #include "client/pace_watch.h"
 
 namespace flyball {
@@ -43,6 +46,10 @@ class StepWatch {
 
   // Returns the change that has been found since the last call.
   [[nodiscard]] std::optional<PaceWatch::Change> take_change(PaceOf of);
+  // Returns whether drift() has changed since the last call, or is to be told again.
+  [[nodiscard]] bool take_drifts() { return std::exchange(drifts_due_, false); }
+  // Returns the time of the type's computations over that of the profile where it has drifted, and 0 where it has not.
+  [[nodiscard]] double drift(std::uint16_t type) const { return drift_.drift(type); }
   // Returns the time of a transfer over the usual, in the last step; 0: not known.
   [[nodiscard]] double of_transfer(PaceOf of) const { return watched(of).last; }
 
@@ -53,21 +60,29 @@ class StepWatch {
     bool told = false;  // that it is slow
     double last = 0.0;
   };
+  struct Computed {
+    Seconds all;
+    Seconds measured;  // of these, at clocks that are known
+    Seconds expected;  // likewise, by the profile
+    int spans = 0;
+    int counted = 0;  // of these, at clocks that are known
+  };
   // The present step.
   struct Step {
-    Seconds computed;
-    Seconds measured;                              // of these, at clocks that are known
-    Seconds expected;                              // likewise, by the profile
+    std::array<Computed, kMostInstructionTypes> types{};
     std::array<double, kPacesOfRank> transfers{};  // shortest over the profile's; 0: none
   };
 
   [[nodiscard]] Watched& watched(PaceOf of) { return watched_[static_cast<std::size_t>(of)]; }
   [[nodiscard]] const Watched& watched(PaceOf of) const { return watched_[static_cast<std::size_t>(of)]; }
   void count(std::uint16_t type, Seconds usual, Seconds time);
+  void count_computed(const Step& ended, std::int64_t step);
   void count_transfer(Watched& one, double pace, std::int64_t step);
 
   std::shared_ptr<const ComputingTimes> times_;
   std::array<Watched, kPacesOfRank> watched_{};
+  DriftWatch drift_;
+  bool drifts_due_ = false;
   Step step_;
   std::array<std::int32_t, kMostInstructionTypes> wanted_{};
 };

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fingerprint.h"
+#include "base/record.h"
 #include "net/http.h"
 #include "pipeline/instruction.h"
 #include "pipeline/pipeline_spec.h"
@@ -37,18 +38,22 @@ std::string place_text(const RankRequest& rank) {
 // one of them does not know.
 std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const JobPlan::Run& run,
                                                   const std::vector<int>& raised, Seconds allowed,
-                                                  Seconds max_clock_time, JobKind kind, bool at_maximum) {
+                                                  Seconds max_clock_time, JobKind kind, bool at_maximum,
+                                                  const std::map<int, RemeasureOrder>& remeasured) {
   const JobPlan::Schedule schedule = plan.schedule(run, raised);
   const Seconds promised_against = plan.is_limited() ? Seconds(0) : max_clock_time;
   const auto texts = std::make_shared<Deployment::Texts>();
   for (const auto& computations : schedule.stages) {
+    const auto order = remeasured.find(static_cast<int>(texts->tails.size()));
+    const std::string again =
+        order == remeasured.end() ? "" : fmt::format(R"("remeasure":{},)", to_json(order->second).dump());
     texts->tails.push_back(fmt::format(
         R"("stage":{},"point":{},"iteration_time_s":{},"iteration_energy_j":{},"straggler_power_w":{},)"
         R"("allowed_time_s":{},"max_clock_time_s":{},"at_maximum":{},"report_steps":{},"limited":{},"order":{},)"
-        R"("computations":{}}})",
+        R"({}"computations":{}}})",
         texts->tails.size(), run.point, schedule.time.value(), schedule.energy.value(),
         schedule.straggler_power.value(), allowed.value(), promised_against.value(), at_maximum,
-        plan.wants_steps() && !at_maximum, plan.is_limited(), plan.order(), computations_text(computations)));
+        plan.wants_steps() && !at_maximum, plan.is_limited(), plan.order(), again, computations_text(computations)));
     if (kind == JobKind::kZeus) texts->zeus_tails.push_back(zeus_tail(computations));
   }
   texts->promised_time = std::max(schedule.time, allowed);
@@ -402,7 +407,7 @@ Deployment Job::deployment() const {
     Made& shared = made[{{&plan, run}, raised}];
     if (!shared.texts) {
       shared = {texts_of(plan, run, raised, wanted.slowest, max_clock_time, stored_.kind,
-                         promise_.at_maximum() && !plan.is_limited()),
+                         promise_.at_maximum() && !plan.is_limited(), remeasured_),
                 fmt::format("{} {} {}", run.point, run.allowed.value(), fmt::join(raised, " "))};
       for (const std::string& text : shared.texts->tails) fingerprint.add(text);
     }

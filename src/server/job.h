@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/drifted_operations.h"
 #include "server/energy_watch.h"
 #include "server/found_stragglers.h"
 #include "server/job_plan.h"
@@ -191,11 +192,16 @@ class Job {
   void set_progress(double share) { progress_ = share; }
   [[nodiscard]] const std::shared_ptr<const JobPlan>& plan() const { return plan_; }
   [[nodiscard]] const PromiseWatch& promise() const { return promise_; }
-  // A plan of new measurements is trusted anew.
+  // A plan of new measurements is trusted anew. If some of its ranks have measured a part of theirs again, the others
+  // still compare with maximum clocks of before.
   void trust_anew() {
-    promise_.begin_anew();
+    promise_.begin_anew(!remeasured_.empty() && plan_ && !plan_->is_limited());
     energy_ = {};
   }
+  [[nodiscard]] DriftedOperations& drifted() { return drifted_; }
+  // Has the ranks of some stages correct and measure again what has drifted, by the next deployment: each instruction
+  // at the highest clock and at those near the plan's. There must be a plan. Returns false where nothing is to be done.
+  bool order_remeasuring();
   // Takes a rank's report of the version in force. Returns whether the ranks' schedules have to change.
   bool take_promise(const PromiseReport& report);
   // Takes what a rank has saved since its session began; a new session counts from zero. Returns what is to be
@@ -255,6 +261,8 @@ class Job {
   std::vector<int> profiled_of_stage_ = std::vector<int>(static_cast<std::size_t>(stored_.request.stages));
   std::map<StragglerId, JobStraggler> stragglers_;
   FoundStragglers found_;
+  DriftedOperations drifted_;
+  std::map<int, RemeasureOrder> remeasured_;  // by stage, the last order
   // By plan and slow-downs.
   mutable std::map<std::pair<const JobPlan*, std::vector<double>>, JobPlan::Slowed> known_slowed_;
   std::set<int> ended_;  // ranks

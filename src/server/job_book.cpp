@@ -322,8 +322,11 @@ void JobBook::take_report(const std::string& id, MeasurementReport report, const
         if (taker == nullptr) return answer.reply.fail(HttpError(503, "the rank's registration failed; send it again"));
         const bool had_finished = taker->profiled;
         // A rank that measures itself anew is no longer compared with what it had measured.
-        if (had_finished || shared->begins_sweep) entry->handovers = {};
-        if ((had_finished || shared->begins_sweep) && entry->job.found().forget(shared->rank)) deploy(entry, false);
+        if (had_finished || shared->begins_sweep) {
+          entry->handovers = {};
+          entry->job.drifted().forget(shared->rank);
+          if (entry->job.found().forget(shared->rank)) deploy(entry, false);
+        }
         entry->job.count_report(*taker, *shared);
         entry->last_report = Entry::Clock::now();
         ++counts_.reports;

@@ -183,6 +183,8 @@ class JobBook {
   // find() for a request of a rank, or of somebody who speaks for the ranks (-1)
   EntryPointer heard(const std::string& id, int rank = -1);
   void set_life(Entry& entry, Job::Life life);
+  void arm_drift(const EntryPointer& entry);
+  void follow_drift(const EntryPointer& entry);
   void find_lost_jobs();
   // Tells all that wait for the job that it is gone. Must be called when the job has also been deleted on the disk.
   void forget(const EntryPointer& entry, const std::string& why);

@@ -46,6 +46,7 @@ struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
   bool patience_over = false;
   EventLoop::Handle patience;
   EventLoop::Handle stall;
+  EventLoop::Handle drift;
   EventLoop::Handle notices;
   EventLoop::Handle retry;
   EventLoop::Handle budget;

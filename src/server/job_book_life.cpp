@@ -10,11 +10,41 @@
 #include "server/job_book_entry.h"
 
 namespace flyball {
+namespace {
+
+constexpr Seconds kDriftTogether{1.0};
+
+}  // namespace
+
+// Other ranks and stages may have drifted at the same time, and are waited for.
+void JobBook::arm_drift(const EntryPointer& entry) {
+  if (entry->drift) return;
+  entry->drift = loop_.after(kDriftTogether, [this, weak = std::weak_ptr(entry)] {
+    const EntryPointer alive = weak.lock();
+    if (!alive) return;
+    alive->drift.reset();
+    follow_drift(alive);
+  });
+}
+
+void JobBook::follow_drift(const EntryPointer& entry) {
+  Job& job = entry->job;
+  if (entry->gone || !job.current() || job.plan()->wants_steps() || job.stored().kind == JobKind::kZeus) return;
+  // What is on its way now is soon there.
+  if (entry->task || entry->versions_in_flight > 0 || !job.all_profiled()) return arm_drift(entry);
+  if (!job.order_remeasuring()) return;
+  tell(
+      fmt::format("job {}: operations have drifted from their profile; it is corrected, and measured again unless "
+                  "that was done lately",
+                  job.id()));
+  deploy(entry, false);
+}
 
 void JobBook::take_pace(const std::string& id, const PaceReport& report) {
   const EntryPointer entry = heard(id, report.rank);
   Job& job = entry->job;
-  (void)job.registered_rank(report.rank);
+  const int stage = job.registered_rank(report.rank).request.pp_rank;
+  if (job.drifted().take(report, stage)) arm_drift(entry);
   const bool was_known = job.found().all().count(report.rank) != 0;
   if (!job.found().take(report, now_seconds())) return;
   if (report.of != PaceOf::kComputing) return tell_of_link(*entry, report);

@@ -1,8 +1,12 @@
 // What a job's ranks say about themselves while they train: who computes slower than it was profiled, what that makes
 // of its pipeline, whose links are slow, and who has ended.
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
 #include <variant>
 
+#include "pipeline/instruction.h"
 #include "server/job.h"
 
 namespace flyball {
@@ -10,6 +14,34 @@ namespace {
 
 constexpr double kLeastDegree = 1.005;  // of a pipeline that is found to be slow
 constexpr std::size_t kMostKnown = 256;
+constexpr std::size_t kMostMeasuredAgain = 6;  // clocks of an operation that has drifted
+
+// The highest clock that was measured, those that the plan sets and the next ones around, but no more than
+// kMostMeasuredAgain: then they are evenly spaced.
+std::set<int, std::greater<>> clocks_to_measure(const MeasurementSums& sums, const std::string& instruction,
+                                                const std::set<int>& planned) {
+  std::vector<int> known;  // highest first
+  for (const MeasurementSum& sum : sums) {
+    if (sum.instruction == instruction) known.push_back(static_cast<int>(std::lround(sum.clock.value())));
+  }
+  std::set<int, std::greater<>> chosen;
+  if (known.empty()) return chosen;
+  chosen.insert(known.front());
+  const std::size_t last = known.size() - 1;
+  std::size_t from = last;
+  std::size_t to = 0;
+  for (std::size_t i = 0; i <= last; ++i) {
+    if (planned.count(known[i]) == 0) continue;
+    from = std::min(from, i == 0 ? 0 : i - 1);
+    to = std::min(last, i + 1);
+  }
+  if (to < from) return chosen;
+  const std::size_t count = std::min(kMostMeasuredAgain - 1, to - from + 1);
+  for (std::size_t k = 0; k < count; ++k) {
+    chosen.insert(known[count == 1 ? from : from + k * (to - from) / (count - 1)]);
+  }
+  return chosen;
+}
 
 }  // namespace
 
@@ -88,6 +120,34 @@ void Job::set_ended(int rank, bool ended) {
   } else if (ranks_.count(rank) != 0) {
     ended_.insert(rank);
   }
+}
+
+bool Job::order_remeasuring() {
+  const auto is_slow = [](const auto& one) { return one.second.degree > 1.0; };
+  if (std::any_of(stragglers_.begin(), stragglers_.end(), is_slow)) return false;
+  const auto drifts = drifted_.to_measure(request().data_parallel * request().tensor_parallel);
+  const JobPlan::Run run = runs().of_pipelines.front();
+  const JobPlan& plan = plan_->of_pipeline(0);
+  if (drifts.empty() || !plan.is_prepared(run)) return false;
+  const JobPlan::Schedule schedule = plan.schedule(run);
+  for (const DriftedOperations::Drift& drift : drifts) {
+    const auto rank = std::find_if(ranks_.begin(), ranks_.end(),
+                                   [&](const auto& one) { return one.second.request.pp_rank == drift.stage; });
+    RemeasureOrder& order = remeasured_[drift.stage];
+    order = {stored_.version + 1, drift.instructions, {}};
+    std::set<int, std::greater<>> clocks;
+    for (const std::string& instruction : drift.instructions) {
+      if (!drift.sweep) break;
+      std::set<int> planned;
+      for (const ScheduledComputation& one : schedule.stages[static_cast<std::size_t>(drift.stage)]) {
+        if (name_of_chunk(one.instruction, one.chunk) == instruction) planned.insert(one.clock_mhz);
+      }
+      clocks.merge(clocks_to_measure(*rank->second.sums, instruction, planned));
+    }
+    order.clocks_mhz.assign(clocks.begin(), clocks.end());
+    drifted_.ordered(drift);
+  }
+  return true;
 }
 
 }  // namespace flyball

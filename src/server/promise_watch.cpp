@@ -20,6 +20,7 @@ constexpr std::int64_t kFirstComparison = 20;    // iterations by plan before an
 constexpr std::int64_t kLeastIterations = 1000;  // between two comparisons that nothing calls for
 constexpr std::int64_t kMostTaken = 1000;        // iterations of a comparison
 constexpr std::int64_t kOnTheWay = 5;            // of these, until all ranks run at maximum clocks and back
+constexpr std::int64_t kFirstMeasured = 20;      // at maximum clocks, in which each rank has measured them itself
 constexpr std::int64_t kLastRank = 30;           // in which all ranks will have been heard
 constexpr double kLeastSaving = 0.02;            // share by which maximum clocks are taken to cost more, at least
 constexpr double kSharp = 0.002;                 // standard error of a share that needs no more iterations
@@ -36,6 +37,9 @@ bool PromiseWatch::take(const PromiseReport& report, double ratio, const std::op
     known_.promised = ratio * maximum;
   }
   switch (mode_) {
+    case Mode::kBeginning:
+      if (report.iterations >= kFirstMeasured) mode_ = Mode::kPlanned;
+      break;
     case Mode::kPlanned:
       known_.measured = report.time;
       if (report.slower) {

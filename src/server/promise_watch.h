@@ -33,8 +33,12 @@ class PromiseWatch {
   // Takes a report of a plan inside limits on power, which promises a time of its own and is not given up.
   void take_limited(const PromiseReport& report, Seconds promised);
 
-  // A plan of new measurements is trusted anew.
-  void begin_anew() { *this = {}; }
+  // A plan of new measurements is trusted anew. Where not all ranks have measured anew, all of them find out first what
+  // an iteration takes at maximum clocks now (`measure_first`).
+  void begin_anew(bool measure_first = false) {
+    *this = {};
+    if (measure_first) mode_ = Mode::kBeginning;
+  }
 
   // Returns what is known, for people and programs.
   // Gives a cause that another message tells; of no effect while iterations take what is promised.
@@ -45,6 +49,7 @@ class PromiseWatch {
 
  private:
   enum class Mode {
+    kBeginning,  // the plan waits until all ranks know what maximum clocks take
     kPlanned,    // the plan runs
     kMeasuring,  // a rank has found it too slow: what do maximum clocks take now?
     kComparing,  // the same for the energies

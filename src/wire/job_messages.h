@@ -244,6 +244,12 @@ inline constexpr auto kNamesOf<PaceCause> = name_list("unknown", "computation", 
 template <>
 inline constexpr auto kUnknownName<PaceCause> = PaceCause::kUnknown;
 
+// An operation of a rank that takes another time than in its profile, at the same clocks and for long.
+struct DriftedOperation {
+  std::string instruction;
+  double ratio = 1.0;  // its time over that of the profile
+};
+
 // POST /v1/jobs/{job}/paces: a rank computes or transfers slower than its profile says, or as fast again. Sent when
 // that changes, and to a server that may have forgotten it.
 struct PaceReport {
@@ -251,8 +257,11 @@ struct PaceReport {
   double slowdown = 1.0;   // its time over the usual; 1: as usual
   std::int64_t since = 0;  // the rank's step with which it began
   PaceCause cause = PaceCause::kUnknown;
-  std::string detail;  // of the cause, for people
+  std::string detail = {};  // of the cause, for people
   PaceOf of = PaceOf::kComputing;
+  // Of computations:
+  std::int64_t step = 0;                       // the rank's, with which drifted operations were found
+  std::vector<DriftedOperation> operations{};  // that have drifted, whether or not the rank is slow by them
 };
 // By how many of its standard errors a measured energy must be too large before it counts as such.
 inline constexpr double kEnergyDeviations = 5.0;
@@ -500,6 +509,14 @@ struct ScheduledComputation {
   bool operator==(const ScheduledComputation&) const = default;
 };
 
+// An order to correct and measure again some instructions that have drifted from their profile. A rank follows it once,
+// and only if it has found so itself.
+struct RemeasureOrder {
+  std::int64_t number = 1;  // of the job's orders
+  std::vector<std::string> instructions;
+  std::vector<int> clocks_mhz;  // at which they are measured, highest first; none: they are corrected
+};
+
 // GET /v1/jobs/{job}/ranks/{rank}/schedule?after_version=V&wait_s=S. Answered at once where there is a version above V,
 // else when the next one comes, and with 204 where none comes within S.
 struct RankSchedule {
@@ -523,6 +540,7 @@ struct RankSchedule {
   // Of the order of the computations: 0 for the schedule's own, as registered, else a number that all ranks have for
   // this order in every version. Ranks run another order than the schedule's only while all of them hold it.
   std::int64_t order = 0;
+  std::optional<RemeasureOrder> remeasure;
   std::vector<ScheduledComputation> computations;
 };
 
@@ -541,7 +559,9 @@ struct RankSchedule {
 [[nodiscard]] Record<StepTaken> description_of(const StepTaken*);
 [[nodiscard]] Record<OrderReport> description_of(const OrderReport*);
 [[nodiscard]] Record<PromiseReport> description_of(const PromiseReport*);
+[[nodiscard]] Record<DriftedOperation> description_of(const DriftedOperation*);
 [[nodiscard]] Record<PaceReport> description_of(const PaceReport*);
+[[nodiscard]] Record<RemeasureOrder> description_of(const RemeasureOrder*);
 [[nodiscard]] Record<FoundStraggler> description_of(const FoundStraggler*);
 [[nodiscard]] Record<SlowLink> description_of(const SlowLink*);
 [[nodiscard]] Record<StragglerNotice> description_of(const StragglerNotice*);

@@ -58,8 +58,8 @@ const std::vector<const RecordDescription*>& messages_of(Interface interface) {
                    JobPowerStatus, PipelinePlan, FoundStraggler, SlowLink, StragglerState, StragglerState::Announced,
                    RankRequest, RankRegistered, MeasurementReport, InstructionMeasurement, MeasurementsTaken,
                    RankSchedule, FrontierReport, FrontierPointReport, StepReport, StepTaken, OrderReport, PromiseReport,
-                   PaceReport, StragglerNotice, StragglerTaken, PlanningProgress, SchedulesReplaced, JobTrouble,
-                   JobDeleted>();
+                   PaceReport, DriftedOperation, RemeasureOrder, StragglerNotice, StragglerTaken, PlanningProgress,
+                   SchedulesReplaced, JobTrouble, JobDeleted>();
   static const auto kAgent =
       descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, ClockBounds, SettingsChange,
                    GpuSettings, GpuClocks, PowerLimits, AccountSessionRequest, AccountSessionInfo, AccountSessionList,

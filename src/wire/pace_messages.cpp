@@ -39,7 +39,37 @@ Record<PaceReport> description_of(const PaceReport* /*type*/) {
       .field("since_step", &R::since, "The rank's iteration with which this began, counted from its first.",
              {.minimum = 0})
       .field("cause", &R::cause, kCause)
-      .field("detail", &R::detail, "What is known of the cause, in words.", {.longest = 256});
+      .field("detail", &R::detail, "What is known of the cause, in words.", {.longest = 256})
+      .field("step", &R::step, "The rank's iteration with which the operations below were found.", {.minimum = 0})
+      .field("operations", &R::operations,
+             "Operations that have taken another time than in the rank's profile for many iterations, at the same "
+             "clocks. Where all ranks of a stage say so, the server has them measured again.",
+             {.most = 64});
+}
+
+Record<DriftedOperation> description_of(const DriftedOperation* /*type*/) {
+  using R = DriftedOperation;
+  return Record<R>::request("DriftedOperation", "An operation that has drifted from its profile.")
+      .field("instruction", &R::instruction, "The instruction, as in the rank's measurements.",
+             {.needed = true, .shortest = 1, .longest = 64, .marks = "._", .example = "forward, backward or forward.1"})
+      .field("ratio", &R::ratio, "Its time divided by that of the profile, below 1 where it is faster.",
+             {.needed = true, .minimum = 0.001, .maximum = kMostSlowdown});
+}
+
+Record<RemeasureOrder> description_of(const RemeasureOrder* /*type*/) {
+  using R = RemeasureOrder;
+  return Record<R>::answer("RemeasureOrder", "the server's answer",
+                           "An order to correct what has drifted and to measure it again. A rank follows an order "
+                           "once, and only if it "
+                           "has found the drift itself (PaceReport).")
+      .field("number", &R::number, "Number of the order; it grows with each of the job's orders.",
+             {.needed = true, .minimum = 1})
+      .field("instructions", &R::instructions, "The instructions that have drifted.", {.needed = true})
+      .field(
+          "clocks_mhz", &R::clocks_mhz,
+          "The clocks at which they are measured, highest first. None: the measurements that are known are scaled by "
+          "the drift, and nothing is measured.",
+          {.needed = true});
 }
 
 Record<FoundStraggler> description_of(const FoundStraggler* /*type*/) {

@@ -73,6 +73,7 @@ Record<RankSchedule> description_of(const RankSchedule* /*type*/) {
              "Number of the order in which the computations stand. 0: that of the schedule, as registered. Any other "
              "number is the same for all ranks and versions of one order; a rank runs this order in an iteration for "
              "which all ranks of its pipeline hold it, and the schedule's order in all others.")
+      .field("remeasure", &R::remeasure, "What the rank is to correct and to measure again. Null: nothing.")
       .field(
           "computations", &R::computations,
           "The computations in the stage's order, each as [instruction, microbatch, chunk, clock in MHz]. A clock "

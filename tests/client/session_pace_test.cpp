@@ -69,6 +69,71 @@ TEST_F(SessionPaceTest, ASlowGpuAndItsRecoveryAreTold) {
   EXPECT_THAT(notices(), Contains(HasSubstr("times as long as it did when it was profiled")));
 }
 
+// All computations take 1.3 times as long; the server wants backwards to be measured again, at three clocks. What the
+// session measured is scaled at once and measured then, and of nothing else.
+TEST_F(SessionPaceTest, WhatHasDriftedIsMeasuredAgain) {
+  server_.start();
+  open(options(true));
+  ASSERT_TRUE(train_until_swept());
+  const std::vector<InstructionMeasurement> before = session_->measurements();
+  server_.publish({900, 900, 900, 900});
+  ASSERT_TRUE(train_until([&] { return session_->state().schedule_version == 1; }));
+  slowness_ = 1.3;
+  const auto heard = [&](auto condition) { return train_until([&] { return server_.look(condition); }, 4.0); };
+  ASSERT_TRUE(heard([](const JobServer& one) {
+    return !one.paces.empty() && one.paces.back().operations.size() == 2 &&
+           one.paces.back().cause == PaceCause::kComputation;
+  }));
+  std::size_t known = 0;
+  double ratio = 0.0;
+  server_.look([&](const JobServer& one) {
+    known = one.reports.size();
+    for (const DriftedOperation& drifted : one.paces.back().operations) {
+      if (drifted.instruction == "backward") ratio = drifted.ratio;
+    }
+    return true;
+  });
+  EXPECT_GT(ratio, 1.15);
+  (void)gpu_.take_history();
+  RankSchedule order;
+  for (int i = 0; i < 2; ++i) {
+    for (const char* type : {"forward", "backward"}) order.computations.push_back({type, i, 0, 900});
+  }
+  order.remeasure = RemeasureOrder{2, {"backward"}, {1000, 900, 800}};
+  server_.publish(order);
+  // All that was measured comes once scaled, and once more with what was measured again.
+  std::vector<std::vector<InstructionMeasurement>> sent;
+  ASSERT_TRUE(heard([&](const JobServer& one) {
+    sent.clear();
+    for (std::size_t i = known; i < one.reports.size(); ++i) {
+      if (one.reports[i].begins_sweep) sent.emplace_back();
+      if (sent.empty()) continue;
+      const auto& measured = one.reports[i].measurements;
+      sent.back().insert(sent.back().end(), measured.begin(), measured.end());
+    }
+    return sent.size() == 2 && sent.back().size() == before.size();
+  }));
+  ASSERT_EQ(sent.front().size(), before.size());
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const bool drifted = before[i].instruction == "backward";
+    EXPECT_NEAR(sent[0][i].time / before[i].time, drifted ? ratio : 1.0, 1e-9);
+    EXPECT_NEAR(sent[0][i].energy / before[i].energy, drifted ? ratio : 1.0, 1e-9);
+    EXPECT_EQ(sent[1][i].clock, before[i].clock);
+    if (!drifted) {
+      EXPECT_EQ(sent[1][i].time, before[i].time);
+      EXPECT_EQ(sent[1][i].energy, before[i].energy);
+    } else if (before[i].clock == Megahertz(900)) {
+      EXPECT_NE(sent[1][i].time, sent[0][i].time);
+      EXPECT_GT(sent[1][i].time / before[i].time, 1.1);
+    }
+  }
+  for (const double mhz : gpu_.take_history()) EXPECT_TRUE(mhz == 0 || (mhz >= 800 && mhz <= 1000)) << mhz;
+  // The order is followed once.
+  for (int i = 0; i < 20; ++i) step(4.0);
+  EXPECT_EQ(session_->state().phase, SessionPhase::kRunning);
+  EXPECT_THAT(notices(), Contains(HasSubstr("backward takes")));
+}
+
 TEST_F(SessionPaceTest, ItsEndIsTold) {
   server_.start();
   open(options(true));

@@ -207,12 +207,12 @@ bool VirtualTraining::go_on(std::size_t index, const std::vector<ScheduledComput
   ++stage.made[is_backward(*after) ? 1 : 0];
   if (is_backward(*after)) {
     const double share = stage.backwards++ == 0 ? 1.0 - world_.first_backward_saves : 1.0;
-    work(stage, kBackward, stage.spec.backward, stage.slowdown * share * world_.backward_s[index]);
+    work(stage, kBackward, stage.spec.backward, stage.longer[1] * share * world_.backward_s[index]);
     return true;
   }
   const bool loads = world_.load_s > 0.0 && (index == 0 || index + 1 == stages_.size());
   if (loads) work(stage, kDataLoad, WorkKind(WorkNature::kLoads), world_.load_s);
-  work(stage, kForward, stage.spec.forward, stage.slowdown * world_.forward_s[index]);
+  work(stage, kForward, stage.spec.forward, stage.longer[0] * world_.forward_s[index]);
   return true;
 }
 
@@ -271,6 +271,57 @@ std::vector<std::vector<MeasuredTimes>> VirtualTraining::measured() const {
   return all;
 }
 
+void VirtualTraining::slow_down(int stage, bool backward, double factor) {
+  stages_[static_cast<std::size_t>(stage)].longer[backward ? 1 : 0] = factor;
+}
+
+void VirtualTraining::sweep_step(Stage& stage, OnlineProfiler* profiler, ChangeProbe* probe, Megahertz clock,
+                                 Nanoseconds begin) {
+  const bool holds = stage.asked == clock && stage.state.effective_at == 0 && !stage.wanted;
+  StepRecord record{begin, stage.state.now, holds ? stage.held_since : 0, stage.spans};
+  if (record.in_effect == 0 && holds) record.in_effect = 1;
+  probe != nullptr ? probe->step_end(std::move(record)) : profiler->step_end(std::move(record));
+}
+
+std::vector<InstructionMeasurement> VirtualTraining::evaluate(const Stage& stage, OnlineProfiler& profiler) {
+  const auto source = [&stage](Nanoseconds after) {
+    CounterNews news;
+    for (const CounterPoint& point : stage.counter) {
+      if (point.time > after) news.changes.push_back(point);
+    }
+    const std::size_t count = news.changes.size();
+    news.settled = count > 1 ? news.changes[count - 2].time : 0;
+    return news;
+  };
+  std::vector<InstructionMeasurement> found;
+  for (const ProfiledClock& clock : profiler.evaluate(source, kTypes)) {
+    if (!clock.complete) continue;
+    for (std::size_t type = 0; type < clock.activity.types.size(); ++type) {
+      const InstructionEstimate& one = clock.activity.types[type];
+      if (one.samples == 0 || !(one.energy > Joules(0))) continue;
+      found.push_back({kTypeNames[type], clock.clock, one.time, one.energy, static_cast<std::int64_t>(one.samples)});
+    }
+    if (clock.activity.waiting_share >= 0.01 && clock.activity.waiting >= Watts(1e-6)) {
+      found.push_back({"waiting", clock.clock, Seconds(1), clock.activity.waiting * Seconds(1), 1});
+    }
+  }
+  return found;
+}
+
+VirtualTraining::SweepStep VirtualTraining::sweep_begin(int stage, OnlineProfiler& profiler) {
+  Stage& swept = stages_[static_cast<std::size_t>(stage)];
+  const SweepStep step{profiler.step_begin(), swept.state.now};
+  if (step.clock) ask(swept, *step.clock);
+  return step;
+}
+
+std::vector<InstructionMeasurement> VirtualTraining::sweep_end(int stage, OnlineProfiler& profiler,
+                                                               const SweepStep& step) {
+  Stage& swept = stages_[static_cast<std::size_t>(stage)];
+  if (step.clock) sweep_step(swept, &profiler, nullptr, *step.clock, step.begin);
+  return evaluate(swept, profiler);
+}
+
 // As client/session.cpp does it: a sweep, then a probe of how long a change takes, then default clocks.
 std::vector<RankMeasurements> VirtualTraining::profile() {
   constexpr int kMostSteps = 100'000;
@@ -314,36 +365,10 @@ std::vector<RankMeasurements> VirtualTraining::profile() {
     for (std::size_t i = 0; i < stages_.size(); ++i) {
       Stage& stage = stages_[i];
       Sweep& sweep = sweeps[i];
-      if (swept[i]) {
-        const bool holds = stage.asked == *swept[i] && stage.state.effective_at == 0 && !stage.wanted;
-        StepRecord record{begin, stage.state.now, holds ? stage.held_since : 0, stage.spans};
-        if (record.in_effect == 0 && holds) record.in_effect = 1;
-        sweep.probe ? sweep.probe->step_end(std::move(record)) : sweep.profiler->step_end(std::move(record));
-      }
-      const auto source = [&stage](Nanoseconds after) {
-        CounterNews news;
-        for (const CounterPoint& point : stage.counter) {
-          if (point.time > after) news.changes.push_back(point);
-        }
-        const std::size_t count = news.changes.size();
-        news.settled = count > 1 ? news.changes[count - 2].time : 0;
-        return news;
-      };
-      for (const ProfiledClock& clock : sweep.profiler->evaluate(source, kTypes)) {
-        if (!clock.complete) continue;
-        std::vector<InstructionMeasurement> found;
-        for (std::size_t type = 0; type < clock.activity.types.size(); ++type) {
-          const InstructionEstimate& one = clock.activity.types[type];
-          if (one.samples == 0 || !(one.energy > Joules(0))) continue;
-          found.push_back(
-              {kTypeNames[type], clock.clock, one.time, one.energy, static_cast<std::int64_t>(one.samples)});
-        }
-        if (clock.activity.waiting_share >= 0.01 && clock.activity.waiting >= Watts(1e-6)) {
-          found.push_back({"waiting", clock.clock, Seconds(1), clock.activity.waiting * Seconds(1), 1});
-        }
-        sweep.slowest = std::min(sweep.slowest, clock.clock);
-        add_measurements(sweep.sums, found);
-      }
+      if (swept[i]) sweep_step(stage, sweep.profiler.get(), sweep.probe.get(), *swept[i], begin);
+      const std::vector<InstructionMeasurement> found = evaluate(stage, *sweep.profiler);
+      for (const InstructionMeasurement& one : found) sweep.slowest = std::min(sweep.slowest, one.clock);
+      add_measurements(sweep.sums, found);
       if (!sweep.finished && sweep.profiler->progress().finished) {
         if (!sweep.probe) {
           sweep.probe = std::make_unique<ChangeProbe>(stage.spec.maximum, sweep.slowest);

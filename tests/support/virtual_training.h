@@ -34,6 +34,16 @@ struct TrainingWorld {
   [[nodiscard]] int stages() const { return static_cast<int>(forward_s.size()); }
 };
 
+// GPT-3 1.3B on four A100s.
+[[nodiscard]] inline TrainingWorld four_stages(std::uint32_t seed) {
+  TrainingWorld world;
+  world.forward_s = {0.0444, 0.0444, 0.0518, 0.0474};
+  world.backward_s = {0.1162, 0.1162, 0.1356, 0.1239};
+  world.transfer_s = {0.002, 0.010, 0.002};
+  world.seed = seed;
+  return world;
+}
+
 // Means of some iterations, over all boards. Energies are what the boards' counters would show without lag.
 struct TrainingWindow {
   double time_s = 0.0;
@@ -55,14 +65,27 @@ class VirtualTraining {
   void warm_up(const Orders& orders);
   // Sweeps the clocks, as sessions do, and returns what the ranks report.
   [[nodiscard]] std::vector<RankMeasurements> profile();
-  // From the next iteration on, a stage's computations or a link's transfers take so many times as long.
-  void slow_stage(std::size_t stage, double times) { stages_[stage].slowdown = times; }
+  // From now on a stage's forwards or backwards take so many times as long, as with longer sequences.
+  void slow_down(int stage, bool backward, double factor);
+  // From the next iteration on, all of a stage's computations, or a link's transfers, do.
+  void slow_stage(std::size_t stage, double times) { stages_[stage].longer[0] = stages_[stage].longer[1] = times; }
   void slow_link(std::size_t link, double times) { link_slowdowns_[link] = times; }
-  // What a stage ran in the last iteration, and the name of a type.
+  // Asks for a clock of a stage's board between two iterations; 0: default clocks.
+  void ask(int stage, Megahertz clock) { ask(stages_[static_cast<std::size_t>(stage)], clock); }
+  // What a stage ran in the last iteration, transfers included, and the name of a type.
   [[nodiscard]] const std::vector<InstructionSpan>& spans(std::size_t stage) const { return stages_[stage].spans; }
+  [[nodiscard]] static std::string type_name(std::uint16_t type);
   // When its computations' clocks were asked for.
   [[nodiscard]] const std::vector<Nanoseconds>& asked(std::size_t stage) const { return stages_[stage].asked_times; }
-  [[nodiscard]] static std::string type_name(std::uint16_t type);
+  // One iteration of a short sweep of a stage, as a session does it: the first before the iteration, the second after
+  // it, with what the first has returned. The second returns what has been measured by then.
+  struct SweepStep {
+    std::optional<Megahertz> clock;
+    Nanoseconds begin = 0;
+  };
+  [[nodiscard]] SweepStep sweep_begin(int stage, OnlineProfiler& profiler);
+  [[nodiscard]] std::vector<InstructionMeasurement> sweep_end(int stage, OnlineProfiler& profiler,
+                                                              const SweepStep& step);
   // The times of the computations of the last iteration, by stage.
   [[nodiscard]] std::vector<std::vector<MeasuredTimes>> measured() const;
 
@@ -79,10 +102,10 @@ class VirtualTraining {
   struct Stage {
     BoardSpec spec;
     BoardState state;
-    double slowdown = 1.0;
     Nanoseconds next_change = 0;  // of the energy counter
     std::vector<CounterPoint> counter;
     std::vector<InstructionSpan> spans;  // of this iteration
+    double longer[2] = {1.0, 1.0};       // forwards and backwards, times
     std::vector<Nanoseconds> asked_times;
     // The newest clock that was asked for and has not been handed to the driver.
     std::optional<Megahertz> wanted;
@@ -111,6 +134,8 @@ class VirtualTraining {
   void work(Stage& stage, std::uint16_t type, const WorkKind& kind, double seconds);
   bool go_on(std::size_t index, const std::vector<ScheduledComputation>& order);
   void iterate(const Orders& orders);
+  void sweep_step(Stage& stage, OnlineProfiler* profiler, ChangeProbe* probe, Megahertz clock, Nanoseconds begin);
+  [[nodiscard]] static std::vector<InstructionMeasurement> evaluate(const Stage& stage, OnlineProfiler& profiler);
   [[nodiscard]] double chance() { return 0.5 * (1.0 + evenly_drawn(draws_++)); }
   [[nodiscard]] double evenly_drawn(std::uint64_t n) const;
 

@@ -15,6 +15,7 @@
 namespace flyball {
 namespace {
 
+using testing::four_stages;
 using testing::TrainingWorld;
 using testing::VirtualTraining;
 
@@ -50,6 +51,7 @@ class WatchedTraining {
     std::vector<Found> found;
     for (std::size_t rank = 0; rank < watches_.size(); ++rank) {
       watch(rank);
+      if (watches_[rank].take_drifts()) ++drifts_told_;
       for (const PaceOf of : values_of<PaceOf>()) {
         if (const auto change = watches_[rank].take_change(of)) found.push_back({rank, of, *change});
       }
@@ -70,6 +72,8 @@ class WatchedTraining {
   VirtualTraining& training() { return training_; }
   [[nodiscard]] const StepWatch& watch_of(std::size_t rank) const { return watches_[rank]; }
   [[nodiscard]] std::int64_t step() const { return step_; }
+  // How often ranks were to tell what has drifted.
+  [[nodiscard]] int drifts_told() const { return drifts_told_; }
 
  private:
   static std::shared_ptr<const ComputingTimes> profile_of(const RankMeasurements& rank) {
@@ -77,8 +81,7 @@ class WatchedTraining {
     for (const MeasurementSum& sum : *rank.sums) {
       const Seconds mean = sum.time / sum.samples;
       if (sum.instruction == "clock_change") {
-        times->set_settling(1.5 * mean);
-        times->set_change(mean);
+        times->set_settling(1.5 * mean, mean);
       }
       for (std::uint16_t type = 0; type < kTypes; ++type) {
         if (VirtualTraining::type_name(type) != sum.instruction) continue;
@@ -122,34 +125,27 @@ class WatchedTraining {
   std::vector<StepWatch> watches_;
   VirtualTraining::Orders orders_;
   std::int64_t step_ = 0;
+  int drifts_told_ = 0;
 };
-
-TrainingWorld four_unkind_stages(std::uint32_t seed) {
-  TrainingWorld world;
-  world.forward_s = {0.0444, 0.0444, 0.0518, 0.0474};
-  world.backward_s = {0.1162, 0.1162, 0.1356, 0.1239};
-  world.transfer_s = {0.002, 0.010, 0.002};
-  world.seed = seed;
-  return world;
-}
 
 // 10,000 iterations of four ranks, on four machines.
 TEST(PaceInWorlds, NothingIsFoundWhereNothingHappens) {
   for (const std::uint32_t seed : {1u, 2u, 3u, 4u}) {
-    WatchedTraining training(four_unkind_stages(seed));
+    WatchedTraining training(four_stages(seed));
     for (int i = 0; i < 2500; ++i) {
       for (const auto& found : training.iterate()) {
         FAIL() << "seed " << seed << " iteration " << i << " rank " << found.rank << " " << name_of(found.of) << " "
                << found.change.slowdown;
       }
     }
+    EXPECT_EQ(training.drifts_told(), 0) << seed;
   }
 }
 
 // Ten per cent, at ranks that change their clock with each computation as well as at those that keep it.
 TEST(PaceInWorlds, ARankThatComputesSlowerIsFoundWithinFiveIterations) {
   for (const std::uint32_t seed : {1u, 2u, 3u}) {
-    WatchedTraining training(four_unkind_stages(seed));
+    WatchedTraining training(four_stages(seed));
     for (int i = 0; i < 40; ++i) (void)training.iterate();
     for (std::size_t rank = 0; rank < 4; ++rank) {
       training.training().slow_stage(rank, 1.1);
@@ -160,11 +156,34 @@ TEST(PaceInWorlds, ARankThatComputesSlowerIsFoundWithinFiveIterations) {
   }
 }
 
+// Backwards of a rank take 4 % longer. Two whole windows of steps say so; the present one began before.
+TEST(PaceInWorlds, WhatHasDriftedIsFoundInTheStream) {
+  for (const std::uint32_t seed : {1u, 2u, 3u}) {
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+      WatchedTraining training(four_stages(seed));
+      for (int i = 0; i < 40; ++i) (void)training.iterate();
+      training.training().slow_down(static_cast<int>(rank), true, 1.04);
+      for (std::size_t i = 0; i < 3 * DriftWatch::kWindowSteps; ++i) (void)training.iterate();
+      for (std::uint16_t type = 0; type < 2; ++type) {
+        const bool backward = VirtualTraining::type_name(type) == "backward";
+        for (std::size_t other = 0; other < 4; ++other) {
+          const double drift = training.watch_of(other).drift(type);
+          if (other == rank && backward) {
+            EXPECT_NEAR(drift, 1.04, 0.01) << seed << " " << rank;
+          } else {
+            EXPECT_EQ(drift, 0.0) << seed << " " << rank << " " << other << " " << VirtualTraining::type_name(type);
+          }
+        }
+      }
+    }
+  }
+}
+
 // Each link of a pipeline takes ten times as long for a while: the ranks at its ends find it, in its first iteration
 // for a promise that is broken, and within five for good. Nobody else finds anything, and nobody computes slower.
 TEST(PaceInWorlds, ASlowLinkIsFoundByItsEnds) {
   for (const std::uint32_t seed : {1u, 2u, 3u}) {
-    WatchedTraining training(four_unkind_stages(seed));
+    WatchedTraining training(four_stages(seed));
     for (int i = 0; i < 40; ++i) (void)training.iterate();
     for (std::size_t link = 0; link < 3; ++link) {
       for (const double times : {10.0, 1.0}) {

@@ -7,18 +7,10 @@
 namespace flyball {
 namespace {
 
+using testing::four_stages;
 using testing::keep_promise;
 using testing::PromiseFigures;
 using testing::TrainingWorld;
-
-TrainingWorld four_stages(std::uint32_t seed) {
-  TrainingWorld world;
-  world.forward_s = {0.0444, 0.0444, 0.0518, 0.0474};
-  world.backward_s = {0.1162, 0.1162, 0.1356, 0.1239};
-  world.transfer_s = {0.002, 0.010, 0.002};
-  world.seed = seed;
-  return world;
-}
 
 // Times within 1 % of what was promised and of maximum clocks, savings within a point, whatever the boards are like.
 void expect_kept(const TrainingWorld& world, const std::string& planner) {
