@@ -126,7 +126,9 @@ class JsonEventReader::EntryReader {
   simdjson::error_code read(std::string_view text) {
     simdjson::ondemand::document document;
     SIMDJSON_TRY(parser_.iterate(text.data(), text.size(), text.size() + simdjson::SIMDJSON_PADDING).get(document));
-    SIMDJSON_TRY(read(document.get_object()));
+    simdjson::ondemand::object object;
+    SIMDJSON_TRY(document.get_object().get(object));
+    SIMDJSON_TRY(read(object));
     const char* behind = nullptr;  // where more text follows the object, if it does
     return document.current_location().get(behind) == simdjson::OUT_OF_BOUNDS ? simdjson::SUCCESS
                                                                               : simdjson::TAPE_ERROR;
@@ -141,8 +143,9 @@ class JsonEventReader::EntryReader {
       return;
     }
     for (auto entry : list) {
+      simdjson::ondemand::object object;
       const char* behind = nullptr;
-      if (read(entry.get_object()) || document.current_location().get(behind)) return;
+      if (entry.get_object().get(object) || read(object) || document.current_location().get(behind)) return;
       take(static_cast<std::size_t>(behind - text.data()));
     }
   }
@@ -150,10 +153,8 @@ class JsonEventReader::EntryReader {
   [[nodiscard]] const JsonEvent& event() const { return event_; }
 
  private:
-  simdjson::error_code read(simdjson::simdjson_result<simdjson::ondemand::object> given) {
+  simdjson::error_code read(simdjson::ondemand::object object) {
     event_.clear();
-    simdjson::ondemand::object object;
-    SIMDJSON_TRY(std::move(given).get(object));
     for (auto result : object) {
       simdjson::ondemand::field field;
       SIMDJSON_TRY(std::move(result).get(field));

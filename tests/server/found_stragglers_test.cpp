@@ -178,7 +178,9 @@ TEST_F(FoundStragglersTest, NoticesWin) {
   EXPECT_LE(next_ratio(), 1.2 + 1e-6);
   if (!is_newest()) (void)next_ratio();
   announce(0, 1.1);
-  EXPECT_NEAR(next_ratio(), 1.1, 1e-6);
+  double ratio = next_ratio();
+  if (ratio > 1.15) ratio = next_ratio();  // a version for the second slow rank, which came late
+  EXPECT_NEAR(ratio, 1.1, 1e-6);
   EXPECT_FALSE(client_.status("job").found_stragglers[0].in_force);
   announce(0, 1.0);
   EXPECT_NEAR(next_ratio(), 1.2, 1e-6);
