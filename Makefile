@@ -66,7 +66,7 @@ slurm: setup python ## test the plugin, an elastic job and the controller on a r
 	$(STEP) "Build the plugin and what the nodes run" build/logs/slurm-build.log cmake --build build -j $(JOBS) \
 	  --target flyball flyball_nvidia_ml flyball_cuda flyball_shared pipeline_trainer flyball_spank
 	@tests/slurm/slurm_test.py
-	@tests/slurm/controller_test.py build
+	@tests/slurm/controller_test.py
 
 bench: ## build and run the benchmarks
 	@scripts/setup build bench

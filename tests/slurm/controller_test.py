@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The controller on a real Slurm: three elastic jobs on four nodes. One ends, and another grows. The controller is
-killed with SIGKILL in the middle of that and started again. `controller_test.py BUILD`; status 77: no Slurm here.
+killed with SIGKILL in the middle of that and started again. Status 77: it cannot run here.
 """
 
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -11,10 +12,9 @@ import sys
 import tempfile
 import time
 
-import cluster
+from cluster import BUILD, DEMO, SKIPPED, missing, up
 
 HERE = pathlib.Path(__file__).resolve().parent
-SKIPPED = 77
 GOALS = {"short": 60, "middle": 600, "long": 600}
 
 
@@ -39,8 +39,8 @@ class Controller:
         self.process.wait()
 
     def status(self):
-        told = self.site.run(self.program, "cluster", "status", "--format", "json", check=False)
-        return json.loads(told) if told else {"jobs": []}
+        told = self.site.ask(self.program, "cluster", "status", "--format", "json", check=False)
+        return json.loads(told) if told.startswith("{") else {"jobs": []}
 
 
 def lines(site, name):
@@ -71,24 +71,24 @@ def check_log(site, name):
 
 
 def play(program, site):
-    dry = site.run(program, "cluster", "run", "--budget", "20kW", "--dry-run")
+    dry = site.ask(program, "cluster", "run", "--budget", "20kW", "--dry-run")
     assert dry == "nothing is to be changed\n", dry
     controller = Controller(program, site)
     try:
-        site.until(lambda: controller.socket.exists(), 10, "the controller")
+        DEMO.wait_until("the controller", 10, lambda: controller.socket.exists())
         for name, goal in GOALS.items():
-            site.run(program, "cluster", "submit", "--kind", name, "--iterations", str(goal), "--max", "8", "--",
+            site.ask(program, "cluster", "submit", "--kind", name, "--iterations", str(goal), "--max", "8", "--",
                      "--output=/dev/null", str(HERE / "counting_job.py"), str(site.folder), name, str(goal))
-        site.until(lambda: all(starts(site, name) for name in GOALS), 60, "three jobs that run")
-        site.until(lambda: is_done(site, "short"), 60, "the end of the short job")
+        DEMO.wait_until("three jobs that run", 60, lambda: all(starts(site, name) for name in GOALS))
+        DEMO.wait_until("the end of the short job", 60, lambda: is_done(site, "short"))
         # One of the others is to grow. The controller is killed as soon as it has begun with that.
         grows = lambda: [one for one in controller.status()["jobs"] if one["to_gpus"] > one["gpus"] > 0]
-        site.until(grows, 30, "a job that is to grow")
+        DEMO.wait_until("a job that is to grow", 30, grows)
         controller.kill()
         time.sleep(2)
         controller.start()
-        site.until(lambda: all(is_done(site, name) for name in GOALS), 120, "the end of all jobs")
-        site.until(lambda: not controller.status()["jobs"], 30, "no jobs")
+        DEMO.wait_until("the end of all jobs", 120, lambda: all(is_done(site, name) for name in GOALS))
+        DEMO.wait_until("no jobs", 30, lambda: not controller.status()["jobs"])
     except BaseException:
         print((site.folder / "controller.log").read_text(), *(lines(site, name) for name in GOALS), sep="\n")
         raise
@@ -102,17 +102,17 @@ def play(program, site):
 
 
 def main():
-    missing = cluster.why_not()
-    if missing:
-        print(f"skipped: {missing}")
+    if reason := missing():
+        print(f"skipped: {reason}")
         return SKIPPED
-    program = pathlib.Path(sys.argv[1]).resolve() / "flyball"
-    with tempfile.TemporaryDirectory(prefix="flyball_slurm_") as folder:
-        site = cluster.Cluster(folder)
-        try:
-            play(str(program), site)
-        finally:
-            site.close()
+    folder = tempfile.mkdtemp(prefix="flyball-slurm-test-")
+    os.rmdir(folder)
+    site = up(folder)
+    try:
+        play(str(BUILD / "flyball"), site)
+    finally:
+        stopped = site.stop()
+    assert stopped, "something of the cluster is left"
     return 0
 
 

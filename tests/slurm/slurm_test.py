@@ -7,8 +7,6 @@ installs and builds what it needs.
 """
 
 import csv
-import importlib.machinery
-import importlib.util
 import json
 import os
 import pathlib
@@ -24,18 +22,7 @@ import time
 import unittest
 from http.server import BaseHTTPRequestHandler
 
-SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
-BUILD = pathlib.Path(os.environ.get("FLYBALL_BUILD", SOURCE / "build"))
-
-
-def load_demo():
-    loader = importlib.machinery.SourceFileLoader("slurm_demo", str(SOURCE / "scripts" / "slurm_demo"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("slurm_demo", loader))
-    loader.exec_module(module)
-    return module
-
-
-DEMO = load_demo()
+from cluster import BUILD, DEMO, SKIPPED, SOURCE, missing, up
 
 
 class Controller(socketserver.ThreadingUnixStreamServer):
@@ -73,11 +60,8 @@ class Slurm(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="flyball-slurm-test-")
         os.rmdir(cls.folder)
-        cls.cluster = DEMO.Cluster(cls.folder, BUILD)
-        os.mkdir(cls.folder)
-        cls.cluster.notes.write_text("[]")
+        cls.cluster = up(cls.folder)
         cls.addClassCleanup(cls.stop)
-        cls.cluster.start(1.0)
 
     @classmethod
     def stop(cls):
@@ -242,19 +226,8 @@ class Interrupted(unittest.TestCase):
         self.assertNotEqual(boards.returncode, 0, boards.stdout)
 
 
-def missing():
-    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-    for daemon in DEMO.DAEMONS + ["sbatch"]:
-        if not shutil.which(daemon, path=path):
-            return f"there is no {daemon} here (make slurm installs Debian's Slurm)"
-    for program in DEMO.PROGRAMS:
-        if not (BUILD / program).exists():
-            return f"{BUILD / program} is not there (make slurm builds it)"
-    return ""
-
-
 if __name__ == "__main__":
     if reason := missing():
         print(f"skipped: {reason}")
-        sys.exit(77)
+        sys.exit(SKIPPED)
     unittest.main(verbosity=2)
