@@ -107,6 +107,7 @@ class Stage {
       held.push_back(std::min(job_.microbatches, job_.stages() - stage));
     options.memory_limit = held.data();
     options.transfers_occupy_both = job_.transfer_s.empty() ? 0 : 1;
+    options.places_transfers = 1;
     options.executes_order = job_.order != RunOrder::kOwn ? 1 : 0;
     options.data_parallel = job_.pipelines;
     options.rank = rank_;

@@ -178,6 +178,10 @@ typedef struct flyball_session_options {
   /* What an iteration by the plan may take, as a multiple of one at maximum clocks; if it takes longer, the plan is
    * given up. 0: as the plan file promises, or 1 if it promises nothing. Default: 0.0. */
   double plan_time_ratio;
+
+  /* Whether the ranks post transfers that occupy both stages where their schedules say so. If not, a job with such
+   * transfers keeps its schedule's order, since its stages would wait for each other in a circle. Default: 0. */
+  int places_transfers;
 } flyball_session_options;
 
 /* Fills in the defaults above. `size` is sizeof *options, as the caller was compiled: nothing is written beyond it. */

@@ -112,6 +112,15 @@ class Computation(NamedTuple):
     clock_mhz: int  # 0: as it is
 
 
+class Transfers(NamedTuple):
+    """How many transfers, which occupy both stages, a stage posts together before a computation."""
+
+    send_forward: int  # activations to the next stage
+    receive_forward: int  # activations from the stage before
+    send_backward: int  # gradients to the stage before
+    receive_backward: int  # gradients from the next stage
+
+
 class Window:
     """Time and energy of this rank's GPU in a with-block, known at its end."""
 
@@ -172,6 +181,9 @@ class Session:
       transfers_occupy_both
                         Whether a transfer, which is measured as `p2p`, occupies the stage that sends as well as the one
                         that receives. It then begins when both stages are ready for it.
+      places_transfers  Whether the ranks post transfers that occupy both stages where their schedules say so. If not, a
+                        job with such transfers keeps its schedule's order, since its stages would wait for each other
+                        in a circle.
       blocking_w        Blocking power: what a GPU draws while it waits for others. 0: as the sweep measures it, or 75 W
                         if hardly any GPU waits.
       noise             Noise of the energy meter, as a share of the energy (0.01 is 1 %): a smaller difference between
@@ -240,6 +252,7 @@ class Session:
         executes_order: bool = False,
         order: str | None = None,
         transfers_occupy_both: bool = False,
+        places_transfers: bool = False,
         blocking_w: float | Sequence[float] = (),
         noise: float = 0.0,
         memory_limit: int | Sequence[int] = (),
@@ -482,6 +495,12 @@ class Session:
     def order_in_use(self) -> list[Computation]:
         """What this stage is to run, in that order; empty for the order of `schedule`."""
         return [] if self._native is None else [Computation(*entry) for entry in self._native.order_in_use()]
+
+    @property
+    def transfers_in_use(self) -> list[Transfers]:
+        """What this stage posts before each computation of order_in_use; empty where the schedule does not say. To be
+        followed by ranks with `places_transfers`: transfers that occupy both stages lock up in another order."""
+        return [] if self._native is None else [Transfers(*entry) for entry in self._native.transfers_in_use()]
 
     # --- Anybody ---
 

@@ -21,6 +21,7 @@ namespace flyball {
 namespace {
 
 constexpr std::size_t kMostBins = std::size_t{1} << 18;
+constexpr std::size_t kFewBins = std::size_t{1} << 14;
 constexpr double kWeak = 0.3;
 constexpr double kEqual = 0.95;        // of the best correlation: an offset that reaches it fits as well
 constexpr double kBeyondChance = 4.0;  // times the root mean square of other offsets' correlations
@@ -29,8 +30,7 @@ constexpr double kBeyondChance = 4.0;  // times the root mean square of other of
 // depend on the span.
 class Bins {
  public:
-  // Reserved memory that is not used costs nothing; growing would copy.
-  explicit Bins(Nanoseconds width) : width_(width) { values_.reserve(kMostBins); }
+  explicit Bins(Nanoseconds width) : width_(width) {}
 
   // Spreads `amount` evenly over [begin, end); if that has no length, it goes into one bin.
   void add(Nanoseconds begin, Nanoseconds end, double amount) {
@@ -85,6 +85,8 @@ class Bins {
           origin_ = low;
         }
         const auto size = static_cast<std::size_t>(high - low + 1);
+        // More than a few bins will be many, and memory that is reserved and not used costs nothing.
+        if (size > kFewBins && values_.capacity() < kMostBins) values_.reserve(kMostBins);
         if (size > values_.size()) values_.resize(size, 0.0);
         return;
       }

@@ -110,6 +110,7 @@ void each_option(const Visit& visit) {
                        std::pair{"executes_order", &O::executes_order},
                        std::pair{"order", &O::order},
                        std::pair{"transfers_occupy_both", &O::transfers_occupy_both},
+                       std::pair{"places_transfers", &O::places_transfers},
                        std::pair{"blocking_w", &O::blocking_w},
                        std::pair{"noise", &O::noise},
                        std::pair{"switch_latency_s", &O::switch_latency_s},
@@ -144,7 +145,8 @@ SessionOptions options_of(const flyball_session_options& from) {
     if constexpr (std::is_pointer_v<decltype(value)>) set = value != nullptr;
     if (set) given[name] = value;
   });
-  for (const char* name : {"profile", "executed_steps", "executes_order", "transfers_occupy_both"}) {
+  for (const char* name :
+       {"profile", "executed_steps", "executes_order", "transfers_occupy_both", "places_transfers"}) {
     given[name] = given[name].get<int>() != 0;
   }
   if (from.memory_limit != nullptr && from.stages > 0 && from.stages <= kMostStages) {

@@ -19,6 +19,7 @@ PipelineSpec pipeline_of(const JobRequest& job) {
   spec.stages = job.stages;
   spec.microbatches = job.microbatches;
   spec.chunks = job.chunks;
+  spec.transfers_occupy_both = job.transfers_occupy_both;
   return spec;
 }
 
@@ -31,7 +32,7 @@ void take_plan_file(SessionOptions& options, const SessionGpu& gpu) {
     throw UsageError(fmt::format("pp_rank {} is no stage of {}", stage, options.job.stages));
   }
   PlanToRun plan = read_plan_to_run(std::filesystem::path(options.plan));
-  fit_to_job(plan, pipeline_of(options.job), options.job.executes_order);
+  fit_to_job(plan, pipeline_of(options.job), {options.job.executes_order, options.job.places_transfers});
   if (gpu.sink) {
     std::optional<PowerLimitBounds> limits;
     if (gpu.power_limits) limits = {gpu.power_limits->minimum, gpu.power_limits->maximum};

@@ -145,7 +145,7 @@ void run_plan(const Command& command, const EmulateOptions& options) {
   if (pipeline->spec.dag_file.empty()) {
     PipelineSpec job = pipeline->spec;
     job.stages = pipeline->dag.stages();
-    fit_to_job(plan, job, false);
+    fit_to_job(plan, job, {});
   }
   const PlanFigures fast = figures_of(problem, max_clock_plan(problem));
   const PlanFigures planned = figures_of(problem, plan_on(plan, pipeline->dag));

@@ -328,6 +328,7 @@ class Session {
     Computing computing;   // of the step that it was reported after
   };
   std::shared_ptr<const ComputingTimes> newest_times_;
+  std::uint64_t look_again_at_ = 0;  // step, whether an order to measure again can be followed
   std::int64_t followed_order_ = 0;  // to measure again
   struct Remeasuring {               // while profiler_ does so
     std::vector<std::string> instructions;

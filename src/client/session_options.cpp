@@ -60,6 +60,7 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
       .field("executes_order", &R::job, &Job::executes_order, as_in<Job>("executes_order"))
       .field("order", &R::job, &Job::order, as_in<Job>("order"))
       .field("transfers_occupy_both", &R::job, &Job::transfers_occupy_both, as_in<Job>("transfers_occupy_both"))
+      .field("places_transfers", &R::job, &Job::places_transfers, as_in<Job>("places_transfers"))
       .field("blocking_w", &R::job, &Job::blocking_power,
              "Blocking power: what a GPU draws while it waits for others. 0: as the sweep measures it, or 75 W if "
              "hardly any GPU waits.",

@@ -12,7 +12,8 @@
 namespace flyball {
 namespace {
 
-constexpr std::uint64_t kMostAttempts = 10;  // times as many steps as a sweep without trouble takes, and it ends
+constexpr std::uint64_t kBetweenCauses = 32;  // steps from one look for a cause elsewhere to the next
+constexpr std::uint64_t kMostAttempts = 10;   // times as many steps as a sweep without trouble takes, and it ends
 
 }  // namespace
 
@@ -22,7 +23,6 @@ void Session::follow_order() {
   if (profiler_ || !newest_ || !newest_->plan.remeasure || reports_.empty() || !pace) return;
   const RemeasureOrder order = *newest_->plan.remeasure;
   if (order.number <= followed_order_) return;
-  followed_order_ = order.number;
   std::vector<DriftedOperation> drifted = pace->operations;
   std::erase_if(drifted, [&](const DriftedOperation& one) {
     return std::find(order.instructions.begin(), order.instructions.end(), one.instruction) == order.instructions.end();
@@ -33,13 +33,16 @@ void Session::follow_order() {
         std::any_of(order.clocks_mhz.begin(), order.clocks_mhz.end(), [&](int mhz) { return Megahertz(mhz) == clock; });
     if (wanted) clocks.push_back(clock);
   }
-  if (drifted.empty() || (clocks.empty() && !order.clocks_mhz.empty())) return;
+  if (drifted.empty() || state_.steps < look_again_at_) return;
+  look_again_at_ = state_.steps + kBetweenCauses;
   lock.unlock();
   PaceReport now;
   find_cause(now);
-  if (now.cause != PaceCause::kComputation) return;  // the cause is elsewhere by now
+  // The cause is elsewhere by now. The order stays in the schedule, and is followed when that is over.
+  if (now.cause != PaceCause::kComputation) return;
   lock.lock();
   if (profiler_) return;  // everything is measured again
+  followed_order_ = order.number;
   Remeasuring next;
   for (const DriftedOperation& one : drifted) {
     scale_operation(reports_, one.instruction, one.ratio);

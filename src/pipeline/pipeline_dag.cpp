@@ -50,7 +50,7 @@ class DagBuilder {
     for (int stage = 0; stage < stages_; ++stage) add_stream(stage, streams[at(stage)]);
     for (int m = 0; m < spec_.microbatches; ++m) add_dependencies(m);
     ComputationDag dag(profile_.source, stages_, std::move(types_), std::move(nodes_), edges_);
-    if (transfers_) dag.set_transfers_occupy_both();
+    if (spec_.transfers_occupy_both) dag.set_transfers_occupy_both();
     return dag;
   }
 
@@ -320,7 +320,6 @@ class DagBuilder {
     link(before, hop);
     link(hop, after);
     if (!spec_.transfers_occupy_both) return;
-    transfers_ = true;
     if (const int last = before_[at(after)]; last >= 0) link(last, hop);
     if (const int next = after_[at(before)]; next >= 0) link(hop, next);
   }
@@ -345,7 +344,6 @@ class DagBuilder {
   int virtual_stages_;
   std::vector<Watts> blocking_;  // per stage
   bool split_backward_ = false;
-  bool transfers_ = false;  // there are some that occupy both stages
   std::vector<OperationType> types_;
   std::map<std::pair<int, std::string>, int> type_of_;
   std::vector<Computation> nodes_;

@@ -284,7 +284,11 @@ class OrderSearch {
           std::min({limit_[at(s)], microbatches_, s > 0 ? best_[at(s - 1)].forwards.front() : limit_[at(s)]});
       best_[at(s)] = in_turn(microbatches_, std::max(most, best_[at(s + 1)].forwards.front()));
     }
-    best_bound_ = can_run(best_) && fits(best_, limit_) ? bound(best_) : first_bound;
+    if (!can_run(best_) || !fits(best_, limit_)) {
+      best_ = first;
+      return;
+    }
+    best_bound_ = bound(best_);
     budget_ = kSearchOperations;
     climb();
     while (place_anew() && more()) climb();

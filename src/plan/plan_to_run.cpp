@@ -174,6 +174,16 @@ std::optional<std::uint16_t> option_for(const OperationType& type, int clock_mhz
   return best;
 }
 
+// Whether the plan says where any transfer is posted.
+bool places_transfers(const PlanToRun& plan) {
+  for (const PlanToRun::Stage& stage : plan.stages) {
+    for (const PlannedComputation& one : stage.computations) {
+      if (one.transfers != PostedTransfers{}) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 PlanToRun read_plan_to_run(const std::string& source, std::string_view text) {
@@ -199,7 +209,7 @@ PlanToRun read_plan_to_run(const std::filesystem::path& path) {
   return read_plan_to_run(path.string(), read_text_file(path));
 }
 
-void fit_to_job(PlanToRun& plan, const PipelineSpec& job, bool executes_order) {
+void fit_to_job(PlanToRun& plan, const PipelineSpec& job, const OrderAbility& can) {
   const auto streams = make_schedule(job.schedule, job.stages, job.microbatches, job.chunks);
   if (plan.stages.size() != streams.size()) {
     throw InputError({plan.source},
@@ -217,7 +227,7 @@ void fit_to_job(PlanToRun& plan, const PipelineSpec& job, bool executes_order) {
       planned[k].chunk = streams[stage][k].chunk;
     }
     if (!other) continue;
-    if (!executes_order || !plan.knows_operations) {
+    if (!can.executes_order || !plan.knows_operations) {
       const Instruction& there = streams[stage].at(*other);
       throw InputError(
           {plan.source},
@@ -231,6 +241,16 @@ void fit_to_job(PlanToRun& plan, const PipelineSpec& job, bool executes_order) {
                 "another order would take");
     }
     plan.order = number_of_order(plan);
+  }
+  if (plan.order == 0 || !job.transfers_occupy_both) return;
+  if (!can.places_transfers || !places_transfers(plan)) {
+    throw InputError(
+        {plan.source},
+        can.places_transfers ? "the plan is in another order than the job's schedule, and does not say where "
+                               "stages post transfers that occupy both of them, as the job's do"
+                             : "the plan is in another order than the job's schedule, and the job does not "
+                               "post transfers that occupy both stages where a plan says so",
+        "plan in the schedule's order (--order fixed), or plan with such transfers and set places_transfers");
   }
 }
 

@@ -53,10 +53,15 @@ struct PlanToRun {
 [[nodiscard]] PlanToRun read_plan_to_run(const std::string& source, std::string_view text);
 [[nodiscard]] PlanToRun read_plan_to_run(const std::filesystem::path& path);
 
-// Compares the plan with what the job runs: its schedule, stages, microbatches and chunks. Where the plan has another
-// order, `executes_order` says that the job can run it; the plan then gets the number of that order. Throws InputError,
-// which says what is different.
-void fit_to_job(PlanToRun& plan, const PipelineSpec& job, bool executes_order);
+// What a job can run of a plan in another order than its schedule's.
+struct OrderAbility {
+  bool executes_order = false;    // computations in that order
+  bool places_transfers = false;  // and transfers that occupy both stages where the plan posts them
+};
+
+// Compares the plan with what the job runs: its schedule, stages, microbatches and chunks. A plan in another order gets
+// the number of that order. Throws InputError, which says what is different or what the job cannot run.
+void fit_to_job(PlanToRun& plan, const PipelineSpec& job, const OrderAbility& can);
 
 // Returns the plan as one of the DAG's options, for what it will take on another profile: at each computation's clock
 // and its stage's power limit, of several such options the fastest. Throws InputError where the profile has no such

@@ -106,7 +106,9 @@ bool follows_pipeline(const ComputationDag& dag) {
     for (const std::int32_t p : dag.predecessors(i)) {
       const OperationType& before = dag.type_of(p);
       if (before.occupies_stage) {
-        if (before.stage != type.stage && !follows_pipeline(dag, p, user)) return false;
+        if (before.stage == type.stage) continue;
+        // A message that takes no time cannot be given a place, and sent at once it would wait for its receiver.
+        if (dag.transfers_occupy_both() || !follows_pipeline(dag, p, user)) return false;
         continue;
       }
       // A transfer that occupies both stages waits for computations that do not send, too, and gets a new place.
@@ -141,6 +143,7 @@ class Placement {
     if (durations_.empty()) {
       for (int i = 0; i < dag.size(); ++i) durations_.push_back(to_nanoseconds(dag.type_of(i).options.front().time));
     }
+    find_units();
     for (int i = 0; i < dag.size(); ++i) {
       if (!dag.type_of(i).occupies_stage) transfers_.push_back(transfer(i));
     }
@@ -174,15 +177,25 @@ class Placement {
     Nanoseconds end = 0;
   };
 
+  void find_units() {
+    units_.resize(lanes_.size());
+    for (std::size_t stage = 0; stage < lanes_.size(); ++stage) {
+      for (std::size_t k = 0; k < lanes_[stage].size(); ++k) {
+        const int last = lanes_[stage][k].back();
+        const OperationType& head = dag_.type_of(last);
+        if (!is_forward(head) && !is_backward(head)) continue;
+        std::vector<std::size_t>& units = units_[stage][is_forward(head) ? 0 : 1];
+        if (units.size() <= at(dag_[last].microbatch)) units.resize(at(dag_[last].microbatch) + 1);
+        units[at(dag_[last].microbatch)] = k;
+      }
+    }
+  }
+
   Transfer transfer(int node) const {
     const int from = dag_.type_of(node).stage;
     const int to = receiver_of(dag_, node);
     const auto unit = [&](int stage) -> const std::vector<int>& {
-      return *std::find_if(lanes_[at(stage)].begin(), lanes_[at(stage)].end(), [&](const std::vector<int>& one) {
-        const OperationType& head = dag_.type_of(one.back());
-        return dag_[one.back()].microbatch == dag_[node].microbatch &&
-               (to > from ? is_forward(head) : is_backward(head));
-      });
+      return lanes_[at(stage)][units_[at(stage)][to > from ? 0 : 1][at(dag_[node].microbatch)]];
     };
     return {node, from, to, unit(from).back(), unit(to).front()};
   }
@@ -252,6 +265,8 @@ class Placement {
   const std::vector<Lane>& lanes_;
   std::vector<ComputationDag::Edge>& edges_;
   std::vector<Nanoseconds> durations_;
+  // By stage, of forwards and of backwards, by microbatch: the place of its unit in the lane.
+  std::vector<std::array<std::vector<std::size_t>, 2>> units_;
   std::vector<Transfer> transfers_;
   std::vector<Nanoseconds> finish_;
 };

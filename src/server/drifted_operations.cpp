@@ -2,6 +2,8 @@
 #include "server/drifted_operations.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <utility>
 
 namespace flyball {
@@ -38,7 +40,9 @@ std::vector<DriftedOperations::Drift> DriftedOperations::to_measure(int ranks_of
   };
   std::map<int, std::map<std::string, Found>> stages;
   for (const auto& [rank, of_rank] : of_ranks_) {
+    std::set<std::string_view> told;
     for (const DriftedOperation& one : of_rank.operations) {
+      if (!told.insert(one.instruction).second) continue;  // a rank counts once
       Found& found = stages[of_rank.stage][one.instruction];
       found.least = found.ranks == 0 ? one.ratio : std::min(found.least, one.ratio);
       found.most = std::max(found.most, one.ratio);

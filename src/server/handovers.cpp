@@ -66,6 +66,11 @@ StepTaken Handovers::add(const Job& job, const StepReport& report) {
   return {usual(forward), forward.count, usual(backward), backward.count};
 }
 
+void Handovers::begin_anew() {
+  steps_.clear();
+  std::fill(found_.begin(), found_.end(), std::array<Found, 2>());
+}
+
 void Handovers::join(const std::vector<std::vector<MeasuredTimes>>& stages) {
   const ExecutedStep step = join_stages(*dag_, stages);
   std::vector<std::array<std::vector<Nanoseconds>, 2>> times_to(stages.size());

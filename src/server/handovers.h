@@ -26,6 +26,9 @@ class Handovers {
   // Returns what is known of the handovers to the rank's stage. Throws HttpError 409 where the rank has not registered.
   [[nodiscard]] StepTaken add(const Job& job, const StepReport& report);
 
+  // Forgets what was found: another sweep begins.
+  void begin_anew();
+
  private:
   struct Found {
     std::vector<Seconds> of_step;  // the mean of each step

@@ -192,12 +192,11 @@ class Job {
   void set_progress(double share) { progress_ = share; }
   [[nodiscard]] const std::shared_ptr<const JobPlan>& plan() const { return plan_; }
   [[nodiscard]] const PromiseWatch& promise() const { return promise_; }
-  // A plan of new measurements is trusted anew. If some of its ranks have measured a part of theirs again, the others
+  // The plan is trusted anew: it is of new measurements, or was not at fault.
+  void trust_anew() { trust(false); }
+  // The same of a plan that has just been made. If some of its ranks have measured a part of theirs again, the others
   // still compare with maximum clocks of before.
-  void trust_anew() {
-    promise_.begin_anew(!remeasured_.empty() && plan_ && !plan_->is_limited());
-    energy_ = {};
-  }
+  void trust_new_plan() { trust(!remeasured_.empty() && plan_ && !plan_->is_limited()); }
   [[nodiscard]] DriftedOperations& drifted() { return drifted_; }
   // Has the ranks of some stages correct and measure again what has drifted, by the next deployment: each instruction
   // at the highest clock and at those near the plan's. There must be a plan. Returns false where nothing is to be done.
@@ -252,6 +251,11 @@ class Job {
   [[nodiscard]] Runs runs() const;
   [[nodiscard]] RunsByPlan by_plan(const Runs& runs) const;
   [[nodiscard]] std::vector<PipelinePlan> pipeline_plans() const;
+
+  void trust(bool measure_first) {
+    promise_.begin_anew(measure_first);
+    energy_ = {};
+  }
 
   StoredJob stored_;
   bool durable_;

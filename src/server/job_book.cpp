@@ -323,7 +323,7 @@ void JobBook::take_report(const std::string& id, MeasurementReport report, const
         const bool had_finished = taker->profiled;
         // A rank that measures itself anew is no longer compared with what it had measured.
         if (had_finished || shared->begins_sweep) {
-          entry->handovers = {};
+          entry->handovers.begin_anew();
           entry->job.drifted().forget(shared->rank);
           if (entry->job.found().forget(shared->rank)) deploy(entry, false);
         }

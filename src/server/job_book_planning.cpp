@@ -226,7 +226,7 @@ void JobBook::planned(const EntryPointer& entry, std::shared_ptr<const JobPlan> 
       tell(fmt::format("job {}: {}", entry->job.id(), warnings.back()));
     }
     entry->job.set_plan(std::move(plan));
-    entry->job.trust_anew();
+    entry->job.trust_new_plan();
     deploy(entry, true);
   }
   const Seconds took(std::chrono::duration<double>(Entry::Clock::now() - entry->task_began).count());

@@ -35,7 +35,8 @@ Fingerprint fingerprint_of(const ComputationDag& dag) {
 }  // namespace
 
 bool may_reorder(const JobRequest& request, OrderSeen seen) {
-  return request.executes_order && request.order != JobOrder::kFixed && seen == OrderSeen::kAsTold;
+  const bool can = request.executes_order && (request.places_transfers || !request.transfers_occupy_both);
+  return can && request.order != JobOrder::kFixed && seen == OrderSeen::kAsTold;
 }
 
 OrderSeen order_seen_in(const JobRequest& request, int stage, std::int64_t planned,

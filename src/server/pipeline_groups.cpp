@@ -135,7 +135,9 @@ std::vector<RankMeasurements> ranks_of_group(const std::vector<RankMeasurements>
 
 std::size_t most_own_plans(const JobRequest& request, std::int64_t operations) {
   const double in_time = kMostTime / expected_planning_time(request);
-  const double in_memory = static_cast<double>(operations) / static_cast<double>(operations_of(request));
+  // Others may have taken more than is left since they were asked.
+  const double left = static_cast<double>(std::max<std::int64_t>(0, operations));
+  const double in_memory = left / static_cast<double>(operations_of(request));
   return static_cast<std::size_t>(std::min({static_cast<double>(kMostPlans), in_time, in_memory}));
 }
 

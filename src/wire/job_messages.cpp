@@ -135,6 +135,11 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
              "Whether a transfer, which is measured as `p2p`, occupies the stage that sends as well as the one that "
              "receives. It then begins when both stages are ready for it.",
              {.left_out = true})
+      .field(
+          "places_transfers", &R::places_transfers,
+          "Whether the ranks post transfers that occupy both stages where their schedules say so. If not, a job with "
+          "such transfers keeps its schedule's order, since its stages would wait for each other in a circle.",
+          {.left_out = true})
       .field("limits", &R::limits,
              "Limits on the power of all GPUs of the job together. The ranks then run the fastest plan that is found "
              "inside, or where there is none, the one of the lowest peak. Only planners perseus and joint keep to "

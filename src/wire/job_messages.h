@@ -86,6 +86,7 @@ struct JobRequest {
   bool executes_order = false;         // the ranks run what their schedules say in that order (RankSchedule::order)
   std::optional<JobOrder> order;       // none: free where executes_order and planner or memory limit ask for it
   bool transfers_occupy_both = false;  // a stage that sends waits for the transfer (PipelineSpec)
+  bool places_transfers = false;       // they are posted where the schedules say (ScheduledComputation::transfers)
   JobLimits limits;
   Seconds patience{300.0};  // from the first profiled rank on
 

@@ -202,7 +202,7 @@ void expect_no_planner_is_better(const std::filesystem::path& path, int microbat
   PipelineSpec spec;
   spec.microbatches = microbatches;
   if (transfer > Seconds(0)) spec.p2p = ConstantOperation(transfer);
-  spec.transfers_occupy_both = true;
+  spec.transfers_occupy_both = transfer > Seconds(0);
   const ComputationDag dag = build_dag(spec, profile);
   const PlanProblem free = make_problem(dag, {kDefaultBlockingPower}, 1'000'000, CostModel::kHull);
   const Nanoseconds at_maximum = time_at_maximum(free);

@@ -58,6 +58,8 @@ PipelineSpec job_of(int stages, int microbatches, ScheduleKind schedule = Schedu
   return job;
 }
 
+constexpr OrderAbility kExecutes{.executes_order = true};
+
 // Stage 0 below 200 W. Its forwards take 2 s and its backwards 4, like those of stage 1: F0 ends at 2 and 4 s on the
 // stages, B0 at 8 s on stage 1, F1 at 10, B1 at 14, and B1 of stage 0 at 18 s. At 300 W they end at 1, 3, 7, 9, 13, 15.
 TEST(PlanToRun, HasWhatEachStageSets) {
@@ -70,7 +72,7 @@ TEST(PlanToRun, HasWhatEachStageSets) {
   using C = PlannedComputation;
   EXPECT_THAT(plan.stages[0].computations, ElementsAre(C{"forward", 0, 0, 0}, C{"forward", 1, 0, 0},
                                                        C{"backward", 0, 0, 0}, C{"backward", 1, 0, 0}));
-  fit_to_job(plan, job_of(2, 2), false);
+  fit_to_job(plan, job_of(2, 2), {});
   EXPECT_EQ(plan.order, 0);
   check_board(plan, 0, {}, PowerLimitBounds{Watts(150), Watts(250)});
   expect_input_error(
@@ -93,15 +95,23 @@ TEST(PlanToRun, AStageHasOneLimit) {
 TEST(PlanToRun, SaysWhatDoesNotFitTheJob) {
   PlanToRun plan = read_plan_to_run("plan.json", plan_text(with_clocks(), {1, 1, 0, 0}));
   EXPECT_FALSE(plan.stages[0].power_limit.has_value());
-  expect_input_error([&] { fit_to_job(plan, job_of(4, 4), false); }, 0, 0, "the plan has 2 stages, the job 4 stages");
-  expect_input_error([&] { fit_to_job(plan, job_of(2, 4), false); }, 0, 0,
+  expect_input_error([&] { fit_to_job(plan, job_of(4, 4), {}); }, 0, 0, "the plan has 2 stages, the job 4 stages");
+  expect_input_error([&] { fit_to_job(plan, job_of(2, 4), {}); }, 0, 0,
                      "stage 0 has 2 forward in the plan, and 4 in the job (1f1b and 4 microbatches)");
-  expect_input_error([&] { fit_to_job(plan, job_of(2, 2, ScheduleKind::kZbH1), false); }, 0, 0,
+  expect_input_error([&] { fit_to_job(plan, job_of(2, 2, ScheduleKind::kZbH1), {}); }, 0, 0,
                      "stage 0 has 2 backward in the plan, and 0 in the job");
   // Stage 0 runs F0 F1 B0 B1 in both; stage 1 runs F0 B0 F1 B1, and F0 F1 B1 B0 under GPipe.
-  expect_input_error([&] { fit_to_job(plan, job_of(2, 2, ScheduleKind::kGpipe), false); }, 0, 0,
+  expect_input_error([&] { fit_to_job(plan, job_of(2, 2, ScheduleKind::kGpipe), {}); }, 0, 0,
                      "stage 1 is to run backward as computation 2, where schedule gpipe of the job has forward");
-  fit_to_job(plan, job_of(2, 2, ScheduleKind::kGpipe), true);
+  fit_to_job(plan, job_of(2, 2, ScheduleKind::kGpipe), kExecutes);
+  EXPECT_NE(plan.order, 0);
+  // Stages whose transfers occupy both of them would lock up in it, unless the plan says where these are posted.
+  PipelineSpec both = job_of(2, 2, ScheduleKind::kGpipe);
+  both.transfers_occupy_both = true;
+  expect_input_error([&] { fit_to_job(plan, both, kExecutes); }, 0, 0, "the job does not post transfers");
+  expect_input_error([&] { fit_to_job(plan, both, {true, true}); }, 0, 0, "does not say where stages post transfers");
+  plan.stages[0].computations[1].transfers = {1, 0, 0, 0};
+  fit_to_job(plan, both, {true, true});
   EXPECT_NE(plan.order, 0);
 }
 
@@ -124,13 +134,13 @@ TEST(PlanToRun, ReadsListsOfClocks) {
 # Iteration 324 total cost: 1224.8
 )");
   EXPECT_EQ(plan.max_clock_time, Seconds(0));
-  fit_to_job(plan, job_of(2, 2), false);
+  fit_to_job(plan, job_of(2, 2), {});
   using C = PlannedComputation;
   EXPECT_THAT(plan.stages[0].computations, ElementsAre(C{"forward", 0, 0, 300}, C{"forward", 1, 0, 200},
                                                        C{"backward", 0, 0, 0}, C{"backward", 1, 0, 200}));
   EXPECT_THAT(plan.stages[1].computations, ElementsAre(C{"forward", 0, 0, 300}, C{"backward", 0, 0, 300},
                                                        C{"forward", 1, 0, 300}, C{"backward", 1, 0, 300}));
-  expect_input_error([&] { fit_to_job(plan, job_of(2, 2, ScheduleKind::kGpipe), true); }, 0, 0,
+  expect_input_error([&] { fit_to_job(plan, job_of(2, 2, ScheduleKind::kGpipe), kExecutes); }, 0, 0,
                      "stage 1 is to run backward as computation 2, where schedule gpipe of the job has forward");
   // By the profile: a clock of 0 is whichever is fastest.
   const ComputationDag dag = testing::dag_of(with_clocks(), 2);
@@ -178,12 +188,12 @@ TEST(PlanToRun, ReadsWhatKareusAuthorsPublish) {
       SCOPED_TRACE(entry.path().string());
       ++count;
       PlanToRun plan = read_plan_to_run(entry.path());
-      fit_to_job(plan, job_of(2, 8), false);
+      fit_to_job(plan, job_of(2, 8), {});
       for (const int stage : {0, 1}) {
         check_board(plan, stage, a100, std::nullopt);
         EXPECT_THROW(check_board(plan, stage, other, std::nullopt), InputError);
       }
-      EXPECT_THROW(fit_to_job(plan, job_of(2, 12), false), InputError);
+      EXPECT_THROW(fit_to_job(plan, job_of(2, 12), {}), InputError);
     }
   }
   EXPECT_EQ(count, 13);

@@ -63,6 +63,15 @@ TEST(StageOrders, OfTransfersThatOccupyBothStagesAreMovedWithThem) {
   EXPECT_EQ(replay(moved, std::vector<Watts>(2), fastest).time, 12'400'000'000);
 }
 
+// Nothing says when a transfer takes place of which nothing is known.
+TEST(StageOrders, ThatSendWithoutTransfersBetweenBothStagesAreKept) {
+  PipelineSpec spec;
+  spec.microbatches = 3;
+  EXPECT_TRUE(stage_orders(build_dag(spec, modelled_profile({1.0, 1.0}))).has_value());
+  spec.transfers_occupy_both = true;
+  EXPECT_FALSE(stage_orders(build_dag(spec, modelled_profile({1.0, 1.0}))).has_value());
+}
+
 // On the second stage a microbatch's activations come to the loading of what it is compared with, which moves with its
 // forward: F0 L0 is never seen, L0 F0 B0 L1 F1 L2 F2 B1 B2 is.
 TEST(StageOrders, LoadingMovesWithItsForward) {

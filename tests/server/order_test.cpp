@@ -11,6 +11,7 @@
 
 #include "base/record.h"
 #include "server/job_plan.h"
+#include "server/order_seen.h"
 #include "server/test_server.h"
 
 namespace flyball {
@@ -248,6 +249,16 @@ TEST(Order, IsGivenUpWhereRanksDoNotRunIt) {
   const auto anew = schedules(*client, job, again[0].version);
   EXPECT_EQ(anew[0].order, planned[0].order);
   EXPECT_EQ(client->status("job").trouble, "");
+}
+
+// Stages whose transfers occupy both of them lock up in another order unless they post these where the schedule says.
+TEST(Order, MovesTransfersThatOccupyBothStagesOnlyWithRanksThatPlaceThem) {
+  JobRequest job = reordered_job("job", "joint");
+  EXPECT_TRUE(may_reorder(job, OrderSeen::kAsTold));
+  job.transfers_occupy_both = true;
+  EXPECT_FALSE(may_reorder(job, OrderSeen::kAsTold));
+  job.places_transfers = true;
+  EXPECT_TRUE(may_reorder(job, OrderSeen::kAsTold));
 }
 
 // A plan in the schedule's order stays, and the job says what is odd.

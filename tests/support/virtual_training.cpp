@@ -406,6 +406,7 @@ PromiseFigures keep_promise(const TrainingWorld& world, const std::string& plann
   request.stages = world.stages();
   request.microbatches = world.microbatches;
   request.transfers_occupy_both = !world.transfer_s.empty();
+  request.places_transfers = true;
   request.executes_order = planner == "joint" || planner.starts_with("envpipe");
   request.executed_steps = planner.starts_with("envpipe");
   for (int stage = 0; stage < world.stages(); ++stage) {
