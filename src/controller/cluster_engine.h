@@ -47,6 +47,7 @@ struct EngineJob {
   std::string comment;
   EngineJobState state = EngineJobState::kPending;
   bool held = false;      // pending until start()
+  bool depends = false;   // it waits for other jobs, held or not
   std::string reason;     // why it is pending or has failed, in the engine's words
   int restarts = 0;       // how often it was put back into the queue
   bool resizable = true;  // false: its GPUs were asked for in a way that resize() does not change

@@ -149,12 +149,30 @@ bool Controller::has_room(const GpuShape& target) const {
   });
 }
 
-void Controller::try_to(const char* what, const Job& job, const std::function<void()>& act) {
+bool Controller::try_to(const char* what, const EngineJob& seen, const std::function<void()>& act) {
   try {
     act();
+    return true;
   } catch (const SystemError& error) {
-    log_(fmt::format("cannot {} job {}: {}", what, job.seen.id, error.what()));
+    log_(fmt::format("cannot {} job {}: {}", what, seen.id, error.what()));
+    return false;
   }
+}
+
+// Kept before the job is held, and after it is released: a hold of ours is never taken for another's.
+void Controller::set_held(Job& job, bool held) {
+  if (std::exchange(job.record.held, held) != held) store_.keep(std::vector{job.record});
+}
+
+void Controller::hold(Job& job) {
+  set_held(job, true);
+  try_to("hold", job.seen, [&] { engine_.hold(job.seen); });
+}
+
+bool Controller::release(Job& job) {
+  const bool done = try_to("start", job.seen, [&] { engine_.start(job.seen); });
+  if (done) set_held(job, false);
+  return done;
 }
 
 void Controller::act(const EngineView& view, Seconds now) {
@@ -165,10 +183,10 @@ void Controller::act(const EngineView& view, Seconds now) {
   for (auto& [id, job] : jobs_) {
     if (job.wanted) {
       step(job, now);
-    } else if (job.seen.state == EngineJobState::kPending && is_rigid(job)) {
-      if (job.seen.held) try_to("release", job, [&] { engine_.start(job.seen); });
-    } else if (job.seen.state == EngineJobState::kPending && !job.seen.held && job.seen.reason != "Dependency") {
-      try_to("hold", job, [&] { engine_.hold(job.seen); });
+    } else if (job.seen.state == EngineJobState::kPending) {
+      const bool ours = obstacle(job).empty();
+      if (ours && !job.seen.held) hold(job);
+      if (!ours && job.seen.held && job.record.held) release(job);
     }
   }
 }
@@ -178,6 +196,16 @@ void Controller::step(Job& job, Seconds now) {
     const std::lock_guard lock(mutex_);
     stops_.erase(job.seen.id);
   };
+  if (job.seen.state == EngineJobState::kPending && job.seen.held && !job.record.held) {
+    // Slurm holds a job by itself that it finds no node for; that comes of what we asked.
+    if (job.seen.reason != "BadConstraints") {
+      stop_asking();
+      store_.settled(job.seen.id);
+      job.wanted.reset();
+      return leave_alone(job, obstacle(job));
+    }
+    set_held(job, true);
+  }
   TransitionFacts facts;
   facts.asks = job.reports > 0 || job.record.told == job.seen.restarts;
   facts.told = job.record.told == job.seen.restarts;
@@ -199,14 +227,17 @@ void Controller::step(Job& job, Seconds now) {
     }
     case TransitionStep::kRequeue:
       stop_asking();
-      try_to("requeue", job, [&] { engine_.requeue_held(job.seen); });
+      set_held(job, true);
+      try_to("requeue", job.seen, [&] { engine_.requeue_held(job.seen); });
       break;
-    case TransitionStep::kHold: try_to("hold", job, [&] { engine_.hold(job.seen); }); break;
-    case TransitionStep::kResize: try_to("resize", job, [&] { engine_.resize(job.seen, job.wanted->target); }); break;
+    case TransitionStep::kHold: hold(job); break;
+    case TransitionStep::kResize:
+      try_to("resize", job.seen, [&] { engine_.resize(job.seen, job.wanted->target); });
+      break;
     case TransitionStep::kStart:
       if (job.started && job.seen.reason == "BadConstraints") return failed(job, now, "no node can run it so");
       stop_asking();  // what it was told before it stopped is not for the job that starts
-      try_to("start", job, [&] { engine_.start(job.seen); });
+      release(job);
       job.started = true;
       break;
     case TransitionStep::kSettled: return settled(job);
@@ -227,7 +258,7 @@ void Controller::settled(Job& job) {
   ClusterJob& one = scheduler_->state().jobs[at(job.index)];
   one.in_transition = false;
   if (!one.has_gpus()) return;
-  try_to("explain", job, [&] { engine_.explain(job.seen, "flyball: " + job.why); });
+  try_to("explain", job.seen, [&] { engine_.explain(job.seen, "flyball: " + job.why); });
   settle(job.index);
   one.phase = JobPhase::kRunning;
   one.done = job.record.iteration;

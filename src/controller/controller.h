@@ -4,7 +4,7 @@
 //
 // A job that is not elastic is left alone. Nodes on which such jobs have GPUs are out of use as a whole, and so are
 // those that are down or drained; an elastic job that shares a node with one of them stays as it is until it is alone
-// again. What GPUs without elastic jobs draw is taken off the budget. A job in transition is held; the policy does not
+// again. Only holds of our own are undone. What GPUs without elastic jobs draw is taken off the budget. A job in transition is held; the policy does not
 // touch it. Where a transition comes to nothing, the job is left as it is for a while, and for good the third time.
 //
 // One thread calls cycle(); all other functions are thread-safe.
@@ -113,6 +113,7 @@ class Controller : private SchedulerHost {
   void take_reports();
   void take_report(Job& job, const ElasticReport& told);
   void learn(Job& job);
+  bool let_go(const EngineView& view, const JobRecord& record);
   void find_others(const EngineView& view);
   void set_nodes(const EngineView& view);
   void adopt(Seconds now);
@@ -123,6 +124,7 @@ class Controller : private SchedulerHost {
   void leave_alone(Job& job, const std::string& why);
   [[nodiscard]] bool is_eligible(const Job& job) const;
   [[nodiscard]] bool is_rigid(const Job& job) const { return job.record.failures >= options_.tries; }
+  [[nodiscard]] std::string obstacle(const Job& job);
   [[nodiscard]] bool stopped_for_us(const Job& job) const;
   [[nodiscard]] std::optional<std::vector<int>> indices_of(const GpuShape& shape) const;
 
@@ -133,7 +135,10 @@ class Controller : private SchedulerHost {
   void step(Job& job, Seconds now);
   void settled(Job& job);
   void failed(Job& job, Seconds now, const std::string& why);
-  void try_to(const char* what, const Job& job, const std::function<void()>& act);
+  bool try_to(const char* what, const EngineJob& seen, const std::function<void()>& act);
+  void set_held(Job& job, bool held);
+  void hold(Job& job);
+  bool release(Job& job);
   [[nodiscard]] bool has_room(const GpuShape& target) const;
   void publish(const EngineView& view, Seconds now);
   [[nodiscard]] ClusterJobStatus status_of(const Job& job) const;
@@ -148,7 +153,7 @@ class Controller : private SchedulerHost {
   std::map<std::string, int> node_index_;
   std::map<std::string, int> kinds_;  // by ElasticOption without iterations
   std::map<std::int64_t, Job> jobs_;
-  std::map<std::int64_t, JobRecord> kept_;  // of jobs that have not been seen since the start
+  std::map<std::int64_t, JobRecord> kept_;  // of jobs that are not, or not yet, among jobs_
   std::map<std::int64_t, Transition> kept_wanted_;
   std::set<std::int64_t> refused_;      // jobs with an option that is wrong
   std::set<std::string> others_on_;     // nodes with jobs that are not elastic, or not movable

@@ -78,6 +78,10 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
       Job job;
       job.option = *option;
       job.record = record ? record.mapped() : JobRecord{seen.id};
+      if (!record && seen.held && seen.comment.find(kHeldForUs) != std::string::npos) {
+        job.record.held = true;
+        changed_.insert(seen.id);
+      }
       if (wanted) job.wanted = wanted.mapped();
       known = jobs_.emplace(seen.id, std::move(job)).first;
       causes_.push_back(fmt::format("job {} has come", seen.id));
@@ -99,9 +103,20 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
     }
   }
   for (const auto& [id, how] : ended) end(id, how);
-  // What is left was never seen again.
-  for (const auto& [id, record] : std::exchange(kept_, {})) store_.forget(id);
-  for (const auto& [id, wanted] : std::exchange(kept_wanted_, {})) store_.forget(id);
+  // What is left has ended, or is no longer elastic.
+  for (const auto& [id, wanted] : std::exchange(kept_wanted_, {})) store_.settled(id);
+  std::erase_if(kept_, [&](const auto& one) {
+    const bool over = let_go(view, one.second);
+    if (over) store_.forget(one.first);
+    return over;
+  });
+}
+
+// Releases a job that is no longer elastic, where we hold it. Returns whether nothing is left to be done for it.
+bool Controller::let_go(const EngineView& view, const JobRecord& record) {
+  const auto seen = std::ranges::find(view.jobs, record.job, &EngineJob::id);
+  if (seen == view.jobs.end() || !seen->held || !record.held) return true;
+  return options_.mode == ControllerMode::kActs && try_to("release", *seen, [&] { engine_.start(*seen); });
 }
 
 void Controller::end(std::int64_t id, const char* how) {
@@ -115,8 +130,9 @@ void Controller::end(std::int64_t id, const char* how) {
   }
   log_(fmt::format("job {} {}", id, how));
   causes_.push_back(fmt::format("job {} {}", id, how));
+  if (job.wanted) store_.settled(id);
+  kept_[id] = job.record;
   jobs_.erase(id);
-  store_.forget(id);
 }
 
 void Controller::take_reports() {
@@ -241,6 +257,19 @@ bool Controller::is_eligible(const Job& job) const {
          std::ranges::all_of(*nodes, [&](int node) { return scheduler_->placement().used_on(node) == 0; });
 }
 
+// Why nothing can be decided for a job that waits; empty where it can.
+std::string Controller::obstacle(const Job& job) {
+  if (is_rigid(job)) return job.why.empty() ? "too many changes came to nothing" : job.why;
+  if (kind_of(job.option) < 0)
+    return "no number of GPUs from its min to its max is a power of two that the cluster has";
+  if (!job.seen.resizable) {
+    return "its GPUs were not asked for by --gpus-per-node, it is part of an array, or it cannot be put back into the "
+           "queue";
+  }
+  if (job.seen.depends) return "it waits for other jobs";
+  return job.seen.held && !job.record.held ? "it is held by someone else" : "";
+}
+
 void Controller::leave_alone(Job& job, const std::string& why) {
   if (job.index >= 0) scheduler_->cancelled(job.index);
   job.index = -1;
@@ -318,7 +347,7 @@ void Controller::adopt(Seconds now) {
   const int top = static_cast<int>(options_.spec.clocks.size()) - 1;
   for (Job* job : order) {
     if (kind_of(job->option) < 0) {
-      job->why = "no number of GPUs from its min to its max is a power of two that the cluster has";
+      job->why = obstacle(*job);
       continue;
     }
     if (job->wanted && !job->wanted->target.nodes.empty()) {
@@ -340,10 +369,9 @@ void Controller::adopt(Seconds now) {
       }
       job->misfit = !adopt(*job, *shape, top);
       if (!job->misfit) job->why = "it was found running so";
-    } else if (options_.mode != ControllerMode::kObserves && job->seen.reason != "Dependency" &&
-               job->seen.state != EngineJobState::kChanging) {
-      if (!job->seen.resizable) {
-        job->why = "its GPUs were not asked for by --gpus-per-node, or it is part of an array";
+    } else if (options_.mode != ControllerMode::kObserves && job->seen.state != EngineJobState::kChanging) {
+      if (std::string why = job->wanted ? "" : obstacle(*job); !why.empty()) {
+        job->why = std::move(why);
         continue;
       }
       job->index = add_job(*job);
@@ -361,6 +389,8 @@ void Controller::adopt(Seconds now) {
     } else if (job.seen.state == EngineJobState::kRunning && has_gpus && shape_of(job.seen) != target_of(job)) {
       leave_alone(job, "it runs where it was not put");
     }
+    if (job.index < 0 || job.seen.state != EngineJobState::kPending) continue;
+    if (const std::string why = obstacle(job); !why.empty()) leave_alone(job, why);
   }
 }
 

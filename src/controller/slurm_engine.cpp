@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "controller/command_output.h"
+#include "controller/elastic_option.h"
 
 namespace flyball {
 namespace {
@@ -117,6 +118,9 @@ EngineJob read_job(const Json& json) {
   job.state = state_of(words_of(json, "job_state"));
   job.held = job.state == EngineJobState::kPending && number_of(json, "priority", 1) == 0;
   job.reason = text_of(json, "state_reason");
+  // Not the reason, which is another one where the job is held as well.
+  const std::string dependency = text_of(json, "dependency");
+  job.depends = !dependency.empty() && dependency != "(null)";
   job.restarts = static_cast<int>(number_of(json, "restart_cnt", 0));
   for (const char* const other : {"tres_per_job", "tres_per_task", "tres_per_socket", "het_job_id_set"}) {
     job.resizable = job.resizable && text_of(json, other).empty();
@@ -270,7 +274,8 @@ void SlurmEngine::explain(const EngineJob& job, const std::string& words) {
 }
 
 std::int64_t SlurmEngine::submit(const Submission& job) {
-  std::vector<std::string> words = {"sbatch", "--parsable", "--hold", "--requeue", "--comment=" + job.comment};
+  std::vector<std::string> words = {"sbatch", "--parsable", "--hold", "--requeue",
+                                    fmt::format("--comment={};{}", job.comment, kHeldForUs)};
   words.insert(words.end(), job.sbatch.begin(), job.sbatch.end());
   const std::string said = command_output(words, limit_);
   const auto id = parse_integer(std::string_view(said).substr(0, said.find_first_of(";\n")));

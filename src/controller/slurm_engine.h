@@ -35,7 +35,7 @@ class SlurmEngine : public ClusterEngine {
     std::vector<std::string> sbatch;  // sbatch's own options, the script and its arguments
     std::string comment;
   };
-  // Hands a held job to Slurm and returns its number.
+  // Hands a job to Slurm, held for the controller, and returns its number.
   [[nodiscard]] std::int64_t submit(const Submission& job);
 
  private:

@@ -152,6 +152,67 @@ TEST(Controller, LeavesOthersAlone) {
   EXPECT_EQ(site.gpus(2), 4);
 }
 
+// What the scheduler cannot place waits in Slurm's queue as if there were no controller.
+TEST(Controller, HoldsOnlyWhatItCanPlace) {
+  Site site(2);
+  site.engine.submit(1, elastic("a"), false).resizable = false;  // --gpus=4, an array, srun, --no-requeue
+  site.engine.submit(2, elastic("b", 3, 3), false);              // no power of two from 3 to 3
+  site.engine.submit(3, elastic("c"), false).depends = true;
+  site.engine.submit(4, elastic("d", 3, 3));  // held by `flyball cluster submit`
+  site.cycles(3);
+  EXPECT_THAT(site.engine.acts, ElementsAre("start 4"));
+  EXPECT_THAT(site.why(1), HasSubstr("left alone: its GPUs were not asked for by --gpus-per-node"));
+  EXPECT_THAT(site.why(3), HasSubstr("it waits for other jobs"));
+}
+
+// Also when the engine refuses at first, and when the controller is started again before it has done so.
+TEST(Controller, ReleasesAJobThatIsNoLongerElastic) {
+  for (const bool again : {false, true}) {
+    Site site(1);
+    site.engine.run(1, "", "n1", 4);
+    site.engine.submit(2, elastic("a"), false);
+    site.cycles(2);
+    ASSERT_TRUE(site.engine.job(2).held);
+    site.engine.job(2).comment = "";
+    site.engine.refuses = true;
+    site.cycle();
+    if (again) site.start();
+    site.engine.refuses = false;
+    site.cycle();
+    EXPECT_FALSE(site.engine.job(2).held);
+    EXPECT_THAT(site.store->jobs(), IsEmpty());
+    site.engine.job(2).held = true;  // by its owner
+    site.cycles(3);
+    EXPECT_TRUE(site.engine.job(2).held);
+  }
+}
+
+// A job that its owner or an administrator holds stays so, before it has started and after; the controller's own holds
+// end, also when it was started again meanwhile.
+TEST(Controller, LeavesHoldsOfOthersAlone) {
+  Site site(1);
+  site.engine.submit(1, elastic("a"), false).held = true;
+  site.engine.submit(2, elastic("b", 1, 1), false);
+  site.cycles(2);
+  site.start();
+  site.cycles(4);
+  EXPECT_TRUE(site.engine.job(1).held);
+  EXPECT_EQ(site.why(1), "left alone: it is held by someone else");
+  EXPECT_EQ(site.gpus(2), 1);
+  site.engine.job(1).held = false;
+  site.cycles(6);
+  EXPECT_GE(site.gpus(1), 1);
+  EngineJob& job = site.engine.job(1);  // `scontrol requeuehold 1`
+  job.state = EngineJobState::kPending;
+  job.held = true;
+  job.gpus.clear();
+  ++job.restarts;
+  site.engine.acts.clear();
+  site.cycles(6);
+  EXPECT_TRUE(site.engine.job(1).held);
+  EXPECT_THAT(site.engine.acts, Not(Contains("start 1")));
+}
+
 TEST(Controller, MovesJobsOffNodesThatAreDrained) {
   Site site(2);
   site.engine.submit(1, elastic("a", 1, 4));

@@ -76,7 +76,8 @@ TEST(SlurmEngine, ReadsWhatLaterVersionsPrint) {
        "tasks_per_node": 2,
        "cpus": {"set": true, "number": 6}, "restart_cnt": 3, "nodes": "m1", "gres_detail": ["gpu:2(IDX:1,3)"]},
       {"job_id": 8, "job_state": ["RUNNING", "COMPLETING"], "nodes": "m2", "gres_detail": ["gpu:1(IDX:0)"]},
-      {"job_id": 9, "job_state": ["PENDING"], "priority": {"set": true, "number": 0}}]})json");
+      {"job_id": 9, "job_state": ["PENDING"], "priority": {"set": true, "number": 0},
+       "state_reason": "JobHeldAdmin", "dependency": "afterok:8(unfulfilled)"}]})json");
   ASSERT_EQ(jobs.size(), 3U);
   EXPECT_EQ(jobs[0].state, EngineJobState::kRunning);
   EXPECT_EQ(jobs[0].restarts, 3);
@@ -85,6 +86,8 @@ TEST(SlurmEngine, ReadsWhatLaterVersionsPrint) {
   EXPECT_THAT(jobs[0].gpus[0].indices, ElementsAre(1, 3));
   EXPECT_EQ(jobs[1].state, EngineJobState::kChanging);
   EXPECT_TRUE(jobs[2].held);
+  EXPECT_TRUE(jobs[2].depends);
+  EXPECT_FALSE(jobs[0].depends);
   const auto nodes = parse_slurm_nodes(R"({"nodes": [{"name": "m1", "state": ["MIXED"], "gres": "gpu:4,shard:8"},
                                                      {"name": "m2", "state": ["DOWN", "NOT_RESPONDING"]}]})");
   EXPECT_TRUE(nodes[0].usable);
