@@ -66,9 +66,16 @@ struct EngineNode {
   int gpus = 0;
 };
 
+// What the engine tells of a job or a node and cannot be read.
+struct OddEntry {
+  std::int64_t job = 0;  // 0: not a job's, or of a job without a number
+  std::string words;
+};
+
 struct EngineView {
   std::vector<EngineJob> jobs;    // by rising id
   std::vector<EngineNode> nodes;  // by rising name
+  std::vector<OddEntry> odd;      // which are in neither
 };
 
 // Every call blocks, has a time limit of its own and throws SystemError where the engine refuses, cannot be reached or

@@ -181,6 +181,7 @@ void Controller::act(const EngineView& view, Seconds now) {
     for (const NodeGpus& gpus : one.gpus) used_on_[gpus.node] += gpus.count;
   }
   for (auto& [id, job] : jobs_) {
+    if (job.is_odd) continue;
     if (job.wanted) {
       step(job, now);
     } else if (job.seen.state == EngineJobState::kPending) {

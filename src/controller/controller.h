@@ -88,6 +88,7 @@ class Controller : private SchedulerHost {
     std::optional<Transition> wanted;
     int index = -1;        // in the scheduler; -1: it is left alone
     bool misfit = false;   // it found no place among the scheduler's jobs where it runs
+    bool is_odd = false;   // the engine shows it, but not so that it can be read; what was seen before is kept
     bool started = false;  // start() was called for this transition
     Seconds no_room{0};    // when its target was last seen taken
     Seconds not_before{0};
@@ -155,6 +156,7 @@ class Controller : private SchedulerHost {
   std::map<std::int64_t, Job> jobs_;
   std::map<std::int64_t, JobRecord> kept_;  // of jobs that are not, or not yet, among jobs_
   std::map<std::int64_t, Transition> kept_wanted_;
+  std::set<std::string> odd_;           // what could not be read, and has been logged
   std::set<std::int64_t> refused_;      // jobs with an option that is wrong
   std::set<std::string> others_on_;     // nodes with jobs that are not elastic, or not movable
   std::map<std::string, int> used_on_;  // GPUs that any job has

@@ -87,14 +87,22 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
       causes_.push_back(fmt::format("job {} has come", seen.id));
     }
     Job& job = known->second;
+    job.is_odd = false;
     if (job.seen.restarts != seen.restarts || has_ended(seen.state)) job.reports = 0;
     job.seen = seen;
+  }
+  for (const OddEntry& odd : view.odd) {
+    const std::string what = odd.job > 0 ? fmt::format("job {}", odd.job) : "what the engine shows";
+    const std::string words = fmt::format("{} cannot be read, and is left out: {}", what, odd.words);
+    if (odd_.insert(words).second) log_(words);
+    there.insert(odd.job);
+    if (const auto known = jobs_.find(odd.job); known != jobs_.end()) known->second.is_odd = true;
   }
   take_reports();
   std::vector<std::pair<std::int64_t, const char*>> ended;
   for (auto& [id, job] : jobs_) {
     if (there.count(id) == 0) ended.emplace_back(id, "is gone");
-    if (there.count(id) == 0 || !has_ended(job.seen.state)) continue;
+    if (there.count(id) == 0 || job.is_odd || !has_ended(job.seen.state)) continue;
     if (!stopped_for_us(job)) {
       ended.emplace_back(id, end_of(job.seen.state));
     } else if (!job.wanted && options_.mode == ControllerMode::kActs) {
@@ -106,7 +114,7 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
   // What is left has ended, or is no longer elastic.
   for (const auto& [id, wanted] : std::exchange(kept_wanted_, {})) store_.settled(id);
   std::erase_if(kept_, [&](const auto& one) {
-    const bool over = let_go(view, one.second);
+    const bool over = there.count(one.first) == 0 && let_go(view, one.second);
     if (over) store_.forget(one.first);
     return over;
   });

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "controller/command_output.h"
 #include "controller/elastic_option.h"
@@ -170,15 +171,28 @@ EngineNode read_node(const Json& json) {
 }
 
 template <class Read>
-auto read_list(std::string_view text, const char* program, const char* name, const Read& read) {
-  const Json json = Json::parse(text, nullptr, false);
+auto read_list(std::string_view text, const char* program, const char* name, std::vector<OddEntry>* odd,
+               const Read& read) {
+  const Json json = Json::parse(printable(text, LineEnds::kKept), nullptr, false);
   if (!json.is_object() || !json.contains(name) || !json[name].is_array()) {
     refuse(program, fmt::format("printed no JSON with a list of {}", name));
   }
   std::vector<decltype(read(json))> list;
   for (const Json& one : json[name]) {
-    if (!one.is_object()) refuse(program, fmt::format("has an entry of {} that is no object", name));
-    list.push_back(read(one));
+    OddEntry entry;
+    try {
+      if (!one.is_object()) refuse(program, fmt::format("has an entry of {} that is no object", name));
+      entry.job = number_of(one, "job_id", 0);
+      list.push_back(read(one));
+      continue;
+    } catch (const InputError& error) {
+      if (odd == nullptr) throw;
+      entry.words = error.what();
+    } catch (const Json::exception& error) {
+      if (odd == nullptr) refuse(program, error.what());
+      entry.words = error.what();
+    }
+    odd->push_back(std::move(entry));
   }
   return list;
 }
@@ -225,22 +239,22 @@ std::vector<std::string> expand_node_list(std::string_view text) {
   return names;
 }
 
-std::vector<EngineJob> parse_slurm_jobs(std::string_view text) {
-  std::vector<EngineJob> jobs = read_list(text, "squeue", "jobs", read_job);
+std::vector<EngineJob> parse_slurm_jobs(std::string_view text, std::vector<OddEntry>* odd) {
+  std::vector<EngineJob> jobs = read_list(text, "squeue", "jobs", odd, read_job);
   std::ranges::sort(jobs, {}, &EngineJob::id);
   return jobs;
 }
 
-std::vector<EngineNode> parse_slurm_nodes(std::string_view text) {
-  std::vector<EngineNode> nodes = read_list(text, "sinfo", "nodes", read_node);
+std::vector<EngineNode> parse_slurm_nodes(std::string_view text, std::vector<OddEntry>* odd) {
+  std::vector<EngineNode> nodes = read_list(text, "sinfo", "nodes", odd, read_node);
   std::ranges::sort(nodes, {}, &EngineNode::name);
   return nodes;
 }
 
 EngineView SlurmEngine::observe() {
   EngineView view;
-  view.jobs = parse_slurm_jobs(command_output({"squeue", "--json", "--states=all"}, limit_));
-  view.nodes = parse_slurm_nodes(command_output({"sinfo", "--json"}, limit_));
+  view.jobs = parse_slurm_jobs(command_output({"squeue", "--json", "--states=all"}, limit_), &view.odd);
+  view.nodes = parse_slurm_nodes(command_output({"sinfo", "--json"}, limit_), &view.odd);
   return view;
 }
 

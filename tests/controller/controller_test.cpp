@@ -213,6 +213,27 @@ TEST(Controller, LeavesHoldsOfOthersAlone) {
   EXPECT_THAT(site.engine.acts, Not(Contains("start 1")));
 }
 
+// A job that cannot be read for a while is neither touched nor forgotten, and is logged once.
+TEST(Controller, LeavesOutWhatCannotBeRead) {
+  Site site(2);
+  site.engine.submit(1, elastic("a"));
+  site.engine.submit(2, elastic("b"));
+  site.cycles(6);
+  site.engine.acts.clear();
+  const EngineJob hidden = site.engine.job(2);
+  site.engine.view.jobs.pop_back();
+  site.engine.view.odd = {{2, "'n[' is no list of nodes"}};
+  site.engine.end(1);
+  site.cycles(4);
+  EXPECT_THAT(site.engine.acts, IsEmpty());
+  EXPECT_EQ(std::ranges::count(site.log, "job 2 cannot be read, and is left out: 'n[' is no list of nodes"), 1);
+  EXPECT_THAT(site.log, Not(Contains("job 2 is gone")));
+  site.engine.view.odd.clear();
+  site.engine.view.jobs.push_back(hidden);
+  site.cycles(6);
+  EXPECT_EQ(site.gpus(2), 8);
+}
+
 TEST(Controller, MovesJobsOffNodesThatAreDrained) {
   Site site(2);
   site.engine.submit(1, elastic("a", 1, 4));

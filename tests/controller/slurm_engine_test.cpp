@@ -104,6 +104,24 @@ TEST(SlurmEngine, RefusesWhatIsNoAnswerOfSlurm) {
   EXPECT_THROW((void)parse_slurm_nodes(R"({"nodes": [{}]})"), InputError);
 }
 
+// "Zoë" in Latin-1, a list of nodes that Slurm does not print, a number where a flag should be, and a node without a
+// name: the other jobs and nodes are read.
+TEST(SlurmEngine, LeavesOutWhatCannotBeRead) {
+  std::vector<OddEntry> odd;
+  const auto jobs = parse_slurm_jobs(
+      "{\"jobs\": [{\"job_id\": 7, \"name\": \"Zo\xEB\", \"job_state\": \"PENDING\"},\n"
+      "{\"job_id\": 8, \"job_state\": \"RUNNING\", \"nodes\": \"n[1-2]x\"}, {\"job_id\": 9, \"batch_flag\": 1}, 3]}",
+      &odd);
+  ASSERT_EQ(jobs.size(), 1U);
+  EXPECT_EQ(jobs[0].name, "Zo\xEF\xBF\xBD");
+  ASSERT_EQ(odd.size(), 3U);
+  EXPECT_EQ(odd[0].job, 8);
+  EXPECT_THAT(odd[0].words, HasSubstr("'n[1-2]x' is no list of nodes"));
+  EXPECT_EQ(odd[1].job, 9);
+  EXPECT_EQ(parse_slurm_nodes(R"({"nodes": [{}, {"name": "m1"}]})", &odd).size(), 1U);
+  EXPECT_EQ(odd.size(), 4U);
+}
+
 // As `scontrol show hostnames` prints them.
 TEST(SlurmEngine, ExpandsListsOfNodes) {
   EXPECT_THAT(expand_node_list("n1"), ElementsAre("n1"));
