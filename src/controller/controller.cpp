@@ -33,7 +33,7 @@ Controller::Controller(ClusterEngine& engine, ControllerStore& store, Controller
   }
   for (JobRecord& one : store_.jobs()) kept_[one.job] = one;
   for (Transition& one : store_.transitions()) kept_wanted_[one.job] = one;
-  order_ = store_.order().value_or(PowerOrder{options_.budget, std::nullopt, options_.budget});
+  order_ = store_.order();
   status_.policy = options_.policy;
   status_.mode = name_of(options_.mode);
 }
@@ -341,8 +341,8 @@ void Controller::publish(const EngineView& view, Seconds now) {
   ClusterRunStatus next;
   next.policy = options_.policy;
   next.mode = name_of(options_.mode);
-  next.budget = order_.at(now);
-  if (order_.until && now < *order_.until) next.until = order_.until;
+  next.budget = budget_at(now);
+  if (order_ && order_->until && now < *order_->until) next.until = order_->until;
   next.others = others_power_;
   next.limit = scheduler_->state().power_limit;
   next.decisions = scheduler_->decisions();

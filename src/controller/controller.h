@@ -40,7 +40,7 @@ inline constexpr auto kNamesOf<ControllerMode> = name_list("acts", "observes", "
 struct ControllerOptions {
   ClusterSpec spec;  // of the GPUs, complete; nodes and gpus_per_node are taken from the engine
   std::string policy{kDefaultPolicy};
-  Watts budget;  // of all GPUs, unless the store has an order
+  Watts budget;  // of all GPUs, unless and until an order counts
   ControllerMode mode = ControllerMode::kActs;
   Seconds stop_within{30};     // how long a job may take to end once it was asked to
   Seconds settle_within{120};  // how long a transition may take besides
@@ -119,6 +119,7 @@ class Controller : private SchedulerHost {
   void set_nodes(const EngineView& view);
   void adopt(Seconds now);
   bool adopt(Job& job, const GpuShape& shape, int speed);
+  [[nodiscard]] Watts budget_at(Seconds now) const;
   void set_limit(const EngineView& view, Seconds now);
   int kind_of(const ElasticOption& option);
   int add_job(const Job& job);
@@ -161,7 +162,7 @@ class Controller : private SchedulerHost {
   std::set<std::string> others_on_;     // nodes with jobs that are not elastic, or not movable
   std::map<std::string, int> used_on_;  // GPUs that any job has
   std::set<std::int64_t> changed_;      // whose record is to be kept
-  PowerOrder order_;
+  std::optional<PowerOrder> order_;
   Watts others_power_;
   std::vector<std::string> causes_;  // what has happened since the last decision
   std::vector<std::string> decided_;

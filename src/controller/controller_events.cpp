@@ -47,7 +47,7 @@ void Controller::begin(const EngineView& view) {
   spec.nodes = static_cast<int>(node_names_.size());
   spec.gpus_per_node = gpus;
   spec.node_shutdown = false;
-  scheduler_.emplace(spec, order_.budget, options_.policy, PolicyOptions{}, static_cast<SchedulerHost&>(*this));
+  scheduler_.emplace(spec, budget_at(begun_), options_.policy, PolicyOptions{}, static_cast<SchedulerHost&>(*this));
   Scheduler::Knowledge knowledge;
   knowledge.models = true;
   scheduler_->begin(knowledge);
@@ -156,9 +156,9 @@ void Controller::take_reports() {
   }
   if (!order) return;
   // An order for a while leaves what counts afterwards as it was.
-  const Watts standing = order_.until ? order_.afterwards : order_.budget;
-  order_ = {order->budget, order->until, order->until ? standing : order->budget};
-  store_.keep(order_);
+  const Watts standing = !order_ ? Watts(0.0) : order_->until ? order_->afterwards : order_->budget;
+  order_ = PowerOrder{order->budget, order->until, order->until ? standing : order->budget};
+  store_.keep(*order_);
 }
 
 void Controller::take_report(Job& job, const ElasticReport& told) {
@@ -402,6 +402,11 @@ void Controller::adopt(Seconds now) {
   }
 }
 
+Watts Controller::budget_at(Seconds now) const {
+  const Watts ordered = order_ ? order_->at(now) : Watts(0.0);
+  return ordered.value() > 0.0 ? ordered : options_.budget;
+}
+
 // GPUs without elastic jobs draw what idle ones do, those of other jobs at most their boards' limit.
 void Controller::set_limit(const EngineView& view, Seconds now) {
   int ours = 0;
@@ -418,7 +423,7 @@ void Controller::set_limit(const EngineView& view, Seconds now) {
   for (const EngineNode& node : view.nodes) all += node.gpus;
   others_power_ = options_.spec.limit * static_cast<double>(others) +
                   options_.spec.idle * std::max(0.0, double(all - ours - others));
-  const Watts limit = std::max(Watts(1.0), order_.at(now) - others_power_);
+  const Watts limit = std::max(Watts(1.0), budget_at(now) - others_power_);
   const Watts before = scheduler_->state().power_limit;
   if (std::abs(limit / before - 1.0) <= kSmallChange) return;
   causes_.push_back(fmt::format("{:.0f} W are for elastic jobs", limit.value()));

@@ -33,7 +33,8 @@ struct MeasuredCost {
   double energy_j = 0.0;
 };
 
-// The watts of all GPUs. From `until` (Unix time) on, `afterwards` counts.
+// The watts of all GPUs that were ordered. From `until` (Unix time) on, `afterwards` counts: the order without an end
+// that held before, or 0 where there was none.
 struct PowerOrder {
   Watts budget;
   std::optional<Seconds> until;

@@ -46,14 +46,14 @@ ControllerOptions options() {
 // A controller that can be killed and started again, on an engine in which time passes with every cycle.
 class Site {
  public:
-  explicit Site(int nodes, ControllerOptions given = options()) : engine(nodes), options_(std::move(given)) { start(); }
+  explicit Site(int nodes, ControllerOptions how = options()) : engine(nodes), given(std::move(how)) { start(); }
 
   void start() {
     controller.reset();
     store.reset();
     store = std::make_unique<ControllerStore>(folder / "controller.db");
-    controller = std::make_unique<Controller>(engine, *store, options_,
-                                              [this](const std::string& words) { log.push_back(words); });
+    controller =
+        std::make_unique<Controller>(engine, *store, given, [this](const std::string& words) { log.push_back(words); });
   }
   // One second. A controller that is killed is started again.
   void cycle() {
@@ -87,14 +87,12 @@ class Site {
 
   TempFolder folder;
   ScriptedEngine engine;
+  ControllerOptions given;
   std::unique_ptr<ControllerStore> store;
   std::unique_ptr<Controller> controller;
   std::vector<std::string> log;
   Seconds now{1e9};
   int kills = 0;
-
- private:
-  ControllerOptions options_;
 };
 
 // By the guess that the scheduler starts with, two GPUs of a node are 1.7 times as fast as one, so that two jobs share
@@ -369,6 +367,29 @@ TEST(Controller, KeepsABudgetForAWhile) {
   site.cycles(25);
   EXPECT_EQ(site.controller->status().budget, Watts(6000.0));
   EXPECT_EQ(site.gpus(1), 8);
+}
+
+// An order that is over leaves nothing behind: what --budget says, when the controller is started again with another
+// one, or the order without an end that held before.
+TEST(Controller, ForgetsAnOrderThatIsOver) {
+  Site site(1);
+  site.controller->order_budget({Watts(1200.0), site.now + Seconds(3.0)});
+  site.cycle();
+  EXPECT_EQ(site.controller->status().budget, Watts(1200.0));
+  site.given.budget = Watts(5000.0);
+  site.start();
+  site.cycles(4);
+  EXPECT_EQ(site.controller->status().budget, Watts(5000.0));
+  site.controller->order_budget({Watts(3000.0), std::nullopt});
+  site.cycle();
+  for (const double watts : {1200.0, 1300.0}) {
+    site.controller->order_budget({Watts(watts), site.now + Seconds(3.0)});
+    site.cycle();
+    EXPECT_EQ(site.controller->status().budget, Watts(watts));
+  }
+  site.start();
+  site.cycles(4);
+  EXPECT_EQ(site.controller->status().budget, Watts(3000.0));
 }
 
 // Killed before or after any of its acts, the controller goes on: the same jobs run with the same GPUs in the end, each
