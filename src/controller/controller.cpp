@@ -149,6 +149,24 @@ bool Controller::has_room(const GpuShape& target) const {
   });
 }
 
+Watts Controller::power_on(const Job& job, int gpus) const {
+  const ClusterState& state = scheduler_->state();
+  const ClusterJob& one = state.jobs[at(job.index)];
+  const int size = state.kind_of(job.index).size_index(gpus);
+  if (size < 0 || !one.has_gpus()) return options_.spec.limit * static_cast<double>(gpus);
+  return state.counted(one.kind, at(size), at(one.speed));
+}
+
+// A job that has been released counts as if it ran: it may start at any moment.
+Watts Controller::drawn_by(const Job& job) const {
+  int gpus = 0;
+  for (const NodeGpus& one : job.seen.gpus) gpus += one.count;
+  if (gpus == 0 && job.wanted && job.seen.state == EngineJobState::kPending && !job.seen.held) {
+    gpus = job.wanted->target.gpus();
+  }
+  return job.index < 0 || gpus == 0 ? Watts(0.0) : power_on(job, gpus);
+}
+
 bool Controller::try_to(const char* what, const EngineJob& seen, const std::function<void()>& act) {
   try {
     act();
@@ -180,6 +198,8 @@ void Controller::act(const EngineView& view, Seconds now) {
   for (const EngineJob& one : view.jobs) {
     for (const NodeGpus& gpus : one.gpus) used_on_[gpus.node] += gpus.count;
   }
+  drawn_ = Watts(0.0);
+  for (const auto& [id, job] : jobs_) drawn_ += drawn_by(job);
   for (auto& [id, job] : jobs_) {
     if (job.is_odd) continue;
     if (job.wanted) {
@@ -210,7 +230,9 @@ void Controller::step(Job& job, Seconds now) {
   TransitionFacts facts;
   facts.asks = job.reports > 0 || job.record.told == job.seen.restarts;
   facts.told = job.record.told == job.seen.restarts;
-  facts.room = has_room(job.wanted->target);
+  // The policy counts a job with the GPUs that it is to have; one that has yet to stop draws for those that it has.
+  const Watts needed = job.index < 0 ? Watts(0.0) : power_on(job, job.wanted->target.gpus());
+  facts.room = has_room(job.wanted->target) && drawn_ + needed <= scheduler_->state().spendable_power();
   facts.now = now;
   facts.stop_within = options_.stop_within;
   if (!facts.room && job.seen.state == EngineJobState::kPending) job.no_room = now;
@@ -239,6 +261,7 @@ void Controller::step(Job& job, Seconds now) {
       if (job.started && job.seen.reason == "BadConstraints") return failed(job, now, "no node can run it so");
       stop_asking();  // what it was told before it stopped is not for the job that starts
       release(job);
+      drawn_ += needed;
       job.started = true;
       break;
     case TransitionStep::kSettled: return settled(job);

@@ -142,6 +142,8 @@ class Controller : private SchedulerHost {
   void hold(Job& job);
   bool release(Job& job);
   [[nodiscard]] bool has_room(const GpuShape& target) const;
+  [[nodiscard]] Watts power_on(const Job& job, int gpus) const;
+  [[nodiscard]] Watts drawn_by(const Job& job) const;
   void publish(const EngineView& view, Seconds now);
   [[nodiscard]] ClusterJobStatus status_of(const Job& job) const;
 
@@ -161,6 +163,7 @@ class Controller : private SchedulerHost {
   std::set<std::int64_t> refused_;      // jobs with an option that is wrong
   std::set<std::string> others_on_;     // nodes with jobs that are not elastic, or not movable
   std::map<std::string, int> used_on_;  // GPUs that any job has
+  Watts drawn_;                         // at most, by the scheduler's jobs as they run now or have been released
   std::set<std::int64_t> changed_;      // whose record is to be kept
   std::optional<PowerOrder> order_;
   Watts others_power_;

@@ -369,6 +369,31 @@ TEST(Controller, KeepsABudgetForAWhile) {
   EXPECT_EQ(site.gpus(1), 8);
 }
 
+// A job that is to shrink draws for all its GPUs until it has stopped; what is to get its watts waits so long, though
+// there are free GPUs for it. Eight GPUs on two nodes are believed to draw 2848 W, four on one 1468 W, together 4316 W:
+// of 4800 W there is enough for both, of 4000 W only once the first job has four, too.
+TEST(Controller, LowersBeforeItRaises) {
+  ControllerOptions how = options();
+  how.budget = Watts(4800.0);
+  Site site(3, how);
+  site.engine.submit(1, elastic("a"));
+  site.cycles(6);
+  ASSERT_EQ(site.gpus(1), 8);
+  (void)site.controller->report(1, 1000, {100.0, 1e6, Seconds(0.1), 8});
+  site.engine.submit(2, elastic("b"));
+  site.cycle();
+  EXPECT_THAT(site.why(2), HasSubstr("starting: from no GPUs to 4 GPUs on n3: "));
+  site.controller->order_budget({Watts(4000.0), std::nullopt});
+  site.cycles(10);
+  EXPECT_EQ(site.gpus(1), 8);  // it was asked to stop, and takes its time
+  EXPECT_EQ(site.gpus(2), 0);
+  EXPECT_THAT(site.why(1), HasSubstr("stopping: "));
+  site.engine.end(1);
+  site.cycles(6);
+  EXPECT_EQ(site.gpus(1), 4);
+  EXPECT_EQ(site.gpus(2), 4);
+}
+
 // An order that is over leaves nothing behind: what --budget says, when the controller is started again with another
 // one, or the order without an end that held before.
 TEST(Controller, ForgetsAnOrderThatIsOver) {
