@@ -228,13 +228,15 @@ void Controller::step(Job& job, Seconds now) {
     set_held(job, true);
   }
   TransitionFacts facts;
-  facts.asks = job.reports > 0 || job.record.told == job.seen.restarts;
+  // Also when the reports came before this process was started, or before the job was last started.
+  facts.asks = job.has_reported() || job.record.told == job.seen.restarts;
   facts.told = job.record.told == job.seen.restarts;
   // The policy counts a job with the GPUs that it is to have; one that has yet to stop draws for those that it has.
   const Watts needed = job.index < 0 ? Watts(0.0) : power_on(job, job.wanted->target.gpus());
   facts.room = has_room(job.wanted->target) && drawn_ + needed <= scheduler_->state().spendable_power();
   facts.now = now;
   facts.stop_within = options_.stop_within;
+  facts.asked = job.asked.value_or(now);
   if (!facts.room && job.seen.state == EngineJobState::kPending) job.no_room = now;
   switch (next_step(*job.wanted, job.seen, facts)) {
     case TransitionStep::kWait: break;
@@ -244,6 +246,7 @@ void Controller::step(Job& job, Seconds now) {
         job.record.told = job.seen.restarts;
         store_.keep(std::vector{job.record});
       }
+      if (!job.asked) job.asked = now;
       const std::lock_guard lock(mutex_);
       stops_.insert(job.seen.id);
       break;
@@ -267,7 +270,8 @@ void Controller::step(Job& job, Seconds now) {
     case TransitionStep::kSettled: return settled(job);
     case TransitionStep::kMisplaced: return failed(job, now, "it has started elsewhere");
   }
-  const Seconds begun = std::max(job.wanted->since, job.no_room);
+  // While there was no controller, nothing could go on.
+  const Seconds begun = std::max({job.wanted->since, job.no_room, begun_});
   if (now - begun > options_.stop_within + options_.settle_within) {
     failed(job, now, fmt::format("it took more than {} s", (options_.stop_within + options_.settle_within).value()));
   }
@@ -313,6 +317,7 @@ void Controller::failed(Job& job, Seconds now, const std::string& why) {
 
 ElasticAnswer Controller::report(std::int64_t job, std::optional<std::int64_t> user, const ElasticReport& told) {
   const std::lock_guard lock(mutex_);
+  if (!has_looked_) throw ReportRefusal(503, "the controller has not seen the cluster yet; report again");
   const auto owner = users_.find(job);
   if (owner == users_.end()) throw ReportRefusal(404, fmt::format("there is no elastic job {}", job));
   if (user && *user != 0 && *user != owner->second) {
@@ -389,6 +394,7 @@ void Controller::publish(const EngineView& view, Seconds now) {
   next.cycle = status_.cycle;
   status_ = std::move(next);
   users_ = std::move(users);
+  has_looked_ = true;
   std::erase_if(stops_, [&](std::int64_t id) { return users_.count(id) == 0; });
 }
 

@@ -48,7 +48,8 @@ struct ControllerOptions {
   int tries = 3;         // failed transitions after which it is left alone for good
 };
 
-// A report that cannot be taken. `status` is HTTP's: 403 where the job is another user's, 404 where there is none.
+// A report that cannot be taken. `status` is HTTP's: 403 where the job is another user's, 404 where there is none, 503
+// before the first cycle, when nothing is known of any job.
 class ReportRefusal : public Error {
  public:
   ReportRefusal(unsigned status, const std::string& what) : Error(what), status_(status) {}
@@ -96,6 +97,9 @@ class Controller : private SchedulerHost {
     // Since it started:
     Seconds step;
     int reports = 0;
+    std::optional<Seconds> asked;  // by this process, when it was first asked to stop
+
+    [[nodiscard]] bool has_reported() const { return reports > 0 || record.iteration > 0.0 || record.iterations > 0.0; }
 
     [[nodiscard]] double iterations() const { return record.iterations > 0.0 ? record.iterations : option.iterations; }
   };
@@ -175,6 +179,7 @@ class Controller : private SchedulerHost {
   std::optional<BudgetOrder> new_order_;
   std::map<std::int64_t, std::int64_t> users_;  // by job
   std::set<std::int64_t> stops_;                // jobs that are to be told to stop
+  bool has_looked_ = false;
   ClusterRunStatus status_;
 };
 

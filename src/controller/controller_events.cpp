@@ -88,7 +88,10 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
     }
     Job& job = known->second;
     job.is_odd = false;
-    if (job.seen.restarts != seen.restarts || has_ended(seen.state)) job.reports = 0;
+    if (job.seen.restarts != seen.restarts || has_ended(seen.state)) {
+      job.reports = 0;
+      job.asked.reset();
+    }
     job.seen = seen;
   }
   for (const OddEntry& odd : view.odd) {

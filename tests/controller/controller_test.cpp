@@ -273,6 +273,36 @@ TEST(Controller, AsksJobsThatReportToStop) {
   EXPECT_THAT(site.controller->status().jobs, IsEmpty());
 }
 
+// A controller that is started again, however late, asks a job that has ever reported, and waits for it from then on.
+// Before it has looked, it knows no job, and says so rather than that there is none.
+TEST(Controller, AsksAlsoAfterItWasStartedAgain) {
+  Site site(2);
+  site.engine.submit(1, elastic("a"));
+  site.engine.submit(2, elastic("b"));
+  site.cycles(6);
+  const ElasticReport told{100.0, 1e6, Seconds(0.1), 4};
+  (void)site.controller->report(2, 1000, told);
+  site.cycle();
+  site.engine.end(1);
+  for (const bool decided : {false, true}) {
+    if (decided) site.cycle();
+    site.start();
+    site.now += Seconds(500.0);
+    try {
+      (void)site.controller->report(2, 1000, told);
+      ADD_FAILURE() << "taken before the first cycle";
+    } catch (const ReportRefusal& refusal) {
+      EXPECT_EQ(refusal.status(), 503U);
+    }
+    site.cycles(10);
+    EXPECT_EQ(site.requeues(2), 0);
+    EXPECT_TRUE(site.controller->report(2, 1000, told).stop);
+  }
+  EXPECT_THAT(site.log, Not(Contains(HasSubstr("came to nothing"))));
+  site.cycles(30);
+  EXPECT_EQ(site.requeues(2), 1);
+}
+
 // One that does not end when it was asked to is put back after a while.
 TEST(Controller, DoesNotWaitForEver) {
   Site site(2);
