@@ -4,8 +4,9 @@
 //
 // A job that is not elastic is left alone. Nodes on which such jobs have GPUs are out of use as a whole, and so are
 // those that are down or drained; an elastic job that shares a node with one of them stays as it is until it is alone
-// again. Only holds of our own are undone. What GPUs without elastic jobs draw is taken off the budget. A job in transition is held; the policy does not
-// touch it. Where a transition comes to nothing, the job is left as it is for a while, and for good the third time.
+// again. What GPUs without elastic jobs draw is taken off the budget. A job that waits is held where the scheduler can
+// place it; only holds of our own are undone. A job in transition is held; the policy does not touch it. Where a
+// transition comes to nothing, the job is left as it is for a while, and for good the third time.
 //
 // One thread calls cycle(); all other functions are thread-safe.
 #pragma once

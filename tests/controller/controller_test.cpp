@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "controller/scripted_engine.h"
 #include "support/temp_folder.h"
 
@@ -445,6 +446,39 @@ TEST(Controller, ForgetsAnOrderThatIsOver) {
   site.start();
   site.cycles(4);
   EXPECT_EQ(site.controller->status().budget, Watts(3000.0));
+}
+
+// What is installed agrees with itself: the socket is in a folder that systemd makes, and jobs report there.
+TEST(Controller, IsInstalledWhereJobsReport) {
+  const auto installed = [](const std::string& name) {
+    return read_text_file(std::string(FLYBALL_SOURCE_DIR) + "/" + name);
+  };
+  EXPECT_THAT(installed("packaging/slurm/plugstack.conf"),
+              HasSubstr(" cluster=unix:/run/flyball-cluster/cluster.sock\n"));
+  EXPECT_THAT(installed("docs/manual/slurm.md"), HasSubstr(" --socket /run/flyball-cluster/cluster.sock "));
+  const std::string unit = installed("packaging/flyball-cluster.service");
+  EXPECT_THAT(unit, HasSubstr("\nRuntimeDirectory=flyball-cluster\n"));
+  EXPECT_THAT(unit, HasSubstr("\nRestart=on-failure\n"));  // a dry run ends with status 0, once
+}
+
+// A database that was written before it said who holds a job: the controller did.
+TEST(Controller, OpensADatabaseThatDoesNotSayWhoHolds) {
+  const TempFolder folder;
+  {
+    Database old(folder / "old.db");
+    old.execute(
+        "CREATE TABLE jobs(job INTEGER PRIMARY KEY, iteration REAL NOT NULL, iterations REAL NOT NULL, "
+        "failures INTEGER NOT NULL, told INTEGER NOT NULL); INSERT INTO jobs VALUES(7, 100, 1000, 1, 2); "
+        "PRAGMA application_id=0x666c7963; PRAGMA user_version=1");
+  }
+  for (int opened = 0; opened < 2; ++opened) {
+    ControllerStore store(folder / "old.db");
+    const std::vector<JobRecord> jobs = store.jobs();
+    ASSERT_EQ(jobs.size(), 1U);
+    EXPECT_EQ(jobs[0].iteration, 100.0);
+    EXPECT_EQ(jobs[0].told, 2);
+    EXPECT_TRUE(jobs[0].held);
+  }
 }
 
 // Killed before or after any of its acts, the controller goes on: the same jobs run with the same GPUs in the end, each
