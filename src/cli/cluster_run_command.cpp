@@ -244,7 +244,7 @@ void add_run(const Command& parent) {
       "Examples:\n"
       "  flyball cluster run --budget 12kW --dry-run\n"
       "  flyball cluster run --budget 12kW --observe\n"
-      "  flyball cluster run --budget 12kW --socket /run/flyball/cluster.sock");
+      "  flyball cluster run --budget 12kW --socket /run/flyball-cluster/cluster.sock");
   command.callback([options] { run_cluster(*options); });
 }
 

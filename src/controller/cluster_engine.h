@@ -47,6 +47,7 @@ struct EngineJob {
   std::string comment;
   EngineJobState state = EngineJobState::kPending;
   bool held = false;      // pending until start()
+  bool depends = false;   // it waits for other jobs, held or not
   std::string reason;     // why it is pending or has failed, in the engine's words
   int restarts = 0;       // how often it was put back into the queue
   bool resizable = true;  // false: its GPUs were asked for in a way that resize() does not change
@@ -65,9 +66,16 @@ struct EngineNode {
   int gpus = 0;
 };
 
+// What the engine tells of a job or a node and cannot be read.
+struct OddEntry {
+  std::int64_t job = 0;  // 0: not a job's, or of a job without a number
+  std::string words;
+};
+
 struct EngineView {
   std::vector<EngineJob> jobs;    // by rising id
   std::vector<EngineNode> nodes;  // by rising name
+  std::vector<OddEntry> odd;      // which are in neither
 };
 
 // Every call blocks, has a time limit of its own and throws SystemError where the engine refuses, cannot be reached or

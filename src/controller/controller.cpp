@@ -33,7 +33,7 @@ Controller::Controller(ClusterEngine& engine, ControllerStore& store, Controller
   }
   for (JobRecord& one : store_.jobs()) kept_[one.job] = one;
   for (Transition& one : store_.transitions()) kept_wanted_[one.job] = one;
-  order_ = store_.order().value_or(PowerOrder{options_.budget, std::nullopt, options_.budget});
+  order_ = store_.order();
   status_.policy = options_.policy;
   status_.mode = name_of(options_.mode);
 }
@@ -149,12 +149,48 @@ bool Controller::has_room(const GpuShape& target) const {
   });
 }
 
-void Controller::try_to(const char* what, const Job& job, const std::function<void()>& act) {
+Watts Controller::power_on(const Job& job, int gpus) const {
+  const ClusterState& state = scheduler_->state();
+  const ClusterJob& one = state.jobs[at(job.index)];
+  const int size = state.kind_of(job.index).size_index(gpus);
+  if (size < 0 || !one.has_gpus()) return options_.spec.limit * static_cast<double>(gpus);
+  return state.counted(one.kind, at(size), at(one.speed));
+}
+
+// A job that has been released counts as if it ran: it may start at any moment.
+Watts Controller::drawn_by(const Job& job) const {
+  int gpus = 0;
+  for (const NodeGpus& one : job.seen.gpus) gpus += one.count;
+  if (gpus == 0 && job.wanted && job.seen.state == EngineJobState::kPending && !job.seen.held) {
+    gpus = job.wanted->target.gpus();
+  }
+  return job.index < 0 || gpus == 0 ? Watts(0.0) : power_on(job, gpus);
+}
+
+bool Controller::try_to(const char* what, const EngineJob& seen, const std::function<void()>& act) {
   try {
     act();
+    return true;
   } catch (const SystemError& error) {
-    log_(fmt::format("cannot {} job {}: {}", what, job.seen.id, error.what()));
+    log_(fmt::format("cannot {} job {}: {}", what, seen.id, error.what()));
+    return false;
   }
+}
+
+// Kept before the job is held, and after it is released: a hold of ours is never taken for another's.
+void Controller::set_held(Job& job, bool held) {
+  if (std::exchange(job.record.held, held) != held) store_.keep(std::vector{job.record});
+}
+
+void Controller::hold(Job& job) {
+  set_held(job, true);
+  try_to("hold", job.seen, [&] { engine_.hold(job.seen); });
+}
+
+bool Controller::release(Job& job) {
+  const bool done = try_to("start", job.seen, [&] { engine_.start(job.seen); });
+  if (done) set_held(job, false);
+  return done;
 }
 
 void Controller::act(const EngineView& view, Seconds now) {
@@ -162,13 +198,16 @@ void Controller::act(const EngineView& view, Seconds now) {
   for (const EngineJob& one : view.jobs) {
     for (const NodeGpus& gpus : one.gpus) used_on_[gpus.node] += gpus.count;
   }
+  drawn_ = Watts(0.0);
+  for (const auto& [id, job] : jobs_) drawn_ += drawn_by(job);
   for (auto& [id, job] : jobs_) {
+    if (job.is_odd) continue;
     if (job.wanted) {
       step(job, now);
-    } else if (job.seen.state == EngineJobState::kPending && is_rigid(job)) {
-      if (job.seen.held) try_to("release", job, [&] { engine_.start(job.seen); });
-    } else if (job.seen.state == EngineJobState::kPending && !job.seen.held && job.seen.reason != "Dependency") {
-      try_to("hold", job, [&] { engine_.hold(job.seen); });
+    } else if (job.seen.state == EngineJobState::kPending) {
+      const bool ours = obstacle(job).empty();
+      if (ours && !job.seen.held) hold(job);
+      if (!ours && job.seen.held && job.record.held) release(job);
     }
   }
 }
@@ -178,12 +217,26 @@ void Controller::step(Job& job, Seconds now) {
     const std::lock_guard lock(mutex_);
     stops_.erase(job.seen.id);
   };
+  if (job.seen.state == EngineJobState::kPending && job.seen.held && !job.record.held) {
+    // Slurm holds a job by itself that it finds no node for; that comes of what we asked.
+    if (job.seen.reason != "BadConstraints") {
+      stop_asking();
+      store_.settled(job.seen.id);
+      job.wanted.reset();
+      return leave_alone(job, obstacle(job));
+    }
+    set_held(job, true);
+  }
   TransitionFacts facts;
-  facts.asks = job.reports > 0 || job.record.told == job.seen.restarts;
+  // Also when the reports came before this process was started, or before the job was last started.
+  facts.asks = job.has_reported() || job.record.told == job.seen.restarts;
   facts.told = job.record.told == job.seen.restarts;
-  facts.room = has_room(job.wanted->target);
+  // The policy counts a job with the GPUs that it is to have; one that has yet to stop draws for those that it has.
+  const Watts needed = job.index < 0 ? Watts(0.0) : power_on(job, job.wanted->target.gpus());
+  facts.room = has_room(job.wanted->target) && drawn_ + needed <= scheduler_->state().spendable_power();
   facts.now = now;
   facts.stop_within = options_.stop_within;
+  facts.asked = job.asked.value_or(now);
   if (!facts.room && job.seen.state == EngineJobState::kPending) job.no_room = now;
   switch (next_step(*job.wanted, job.seen, facts)) {
     case TransitionStep::kWait: break;
@@ -193,26 +246,32 @@ void Controller::step(Job& job, Seconds now) {
         job.record.told = job.seen.restarts;
         store_.keep(std::vector{job.record});
       }
+      if (!job.asked) job.asked = now;
       const std::lock_guard lock(mutex_);
       stops_.insert(job.seen.id);
       break;
     }
     case TransitionStep::kRequeue:
       stop_asking();
-      try_to("requeue", job, [&] { engine_.requeue_held(job.seen); });
+      set_held(job, true);
+      try_to("requeue", job.seen, [&] { engine_.requeue_held(job.seen); });
       break;
-    case TransitionStep::kHold: try_to("hold", job, [&] { engine_.hold(job.seen); }); break;
-    case TransitionStep::kResize: try_to("resize", job, [&] { engine_.resize(job.seen, job.wanted->target); }); break;
+    case TransitionStep::kHold: hold(job); break;
+    case TransitionStep::kResize:
+      try_to("resize", job.seen, [&] { engine_.resize(job.seen, job.wanted->target); });
+      break;
     case TransitionStep::kStart:
       if (job.started && job.seen.reason == "BadConstraints") return failed(job, now, "no node can run it so");
       stop_asking();  // what it was told before it stopped is not for the job that starts
-      try_to("start", job, [&] { engine_.start(job.seen); });
+      release(job);
+      drawn_ += needed;
       job.started = true;
       break;
     case TransitionStep::kSettled: return settled(job);
     case TransitionStep::kMisplaced: return failed(job, now, "it has started elsewhere");
   }
-  const Seconds begun = std::max(job.wanted->since, job.no_room);
+  // While there was no controller, nothing could go on.
+  const Seconds begun = std::max({job.wanted->since, job.no_room, begun_});
   if (now - begun > options_.stop_within + options_.settle_within) {
     failed(job, now, fmt::format("it took more than {} s", (options_.stop_within + options_.settle_within).value()));
   }
@@ -227,7 +286,7 @@ void Controller::settled(Job& job) {
   ClusterJob& one = scheduler_->state().jobs[at(job.index)];
   one.in_transition = false;
   if (!one.has_gpus()) return;
-  try_to("explain", job, [&] { engine_.explain(job.seen, "flyball: " + job.why); });
+  try_to("explain", job.seen, [&] { engine_.explain(job.seen, "flyball: " + job.why); });
   settle(job.index);
   one.phase = JobPhase::kRunning;
   one.done = job.record.iteration;
@@ -258,6 +317,7 @@ void Controller::failed(Job& job, Seconds now, const std::string& why) {
 
 ElasticAnswer Controller::report(std::int64_t job, std::optional<std::int64_t> user, const ElasticReport& told) {
   const std::lock_guard lock(mutex_);
+  if (!has_looked_) throw ReportRefusal(503, "the controller has not seen the cluster yet; report again");
   const auto owner = users_.find(job);
   if (owner == users_.end()) throw ReportRefusal(404, fmt::format("there is no elastic job {}", job));
   if (user && *user != 0 && *user != owner->second) {
@@ -309,8 +369,8 @@ void Controller::publish(const EngineView& view, Seconds now) {
   ClusterRunStatus next;
   next.policy = options_.policy;
   next.mode = name_of(options_.mode);
-  next.budget = order_.at(now);
-  if (order_.until && now < *order_.until) next.until = order_.until;
+  next.budget = budget_at(now);
+  if (order_ && order_->until && now < *order_->until) next.until = order_->until;
   next.others = others_power_;
   next.limit = scheduler_->state().power_limit;
   next.decisions = scheduler_->decisions();
@@ -334,6 +394,7 @@ void Controller::publish(const EngineView& view, Seconds now) {
   next.cycle = status_.cycle;
   status_ = std::move(next);
   users_ = std::move(users);
+  has_looked_ = true;
   std::erase_if(stops_, [&](std::int64_t id) { return users_.count(id) == 0; });
 }
 

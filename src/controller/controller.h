@@ -4,8 +4,9 @@
 //
 // A job that is not elastic is left alone. Nodes on which such jobs have GPUs are out of use as a whole, and so are
 // those that are down or drained; an elastic job that shares a node with one of them stays as it is until it is alone
-// again. What GPUs without elastic jobs draw is taken off the budget. A job in transition is held; the policy does not
-// touch it. Where a transition comes to nothing, the job is left as it is for a while, and for good the third time.
+// again. What GPUs without elastic jobs draw is taken off the budget. A job that waits is held where the scheduler can
+// place it; only holds of our own are undone. A job in transition is held; the policy does not touch it. Where a
+// transition comes to nothing, the job is left as it is for a while, and for good the third time.
 //
 // One thread calls cycle(); all other functions are thread-safe.
 #pragma once
@@ -40,7 +41,7 @@ inline constexpr auto kNamesOf<ControllerMode> = name_list("acts", "observes", "
 struct ControllerOptions {
   ClusterSpec spec;  // of the GPUs, complete; nodes and gpus_per_node are taken from the engine
   std::string policy{kDefaultPolicy};
-  Watts budget;  // of all GPUs, unless the store has an order
+  Watts budget;  // of all GPUs, unless and until an order counts
   ControllerMode mode = ControllerMode::kActs;
   Seconds stop_within{30};     // how long a job may take to end once it was asked to
   Seconds settle_within{120};  // how long a transition may take besides
@@ -48,7 +49,8 @@ struct ControllerOptions {
   int tries = 3;         // failed transitions after which it is left alone for good
 };
 
-// A report that cannot be taken. `status` is HTTP's: 403 where the job is another user's, 404 where there is none.
+// A report that cannot be taken. `status` is HTTP's: 403 where the job is another user's, 404 where there is none, 503
+// before the first cycle, when nothing is known of any job.
 class ReportRefusal : public Error {
  public:
   ReportRefusal(unsigned status, const std::string& what) : Error(what), status_(status) {}
@@ -88,6 +90,7 @@ class Controller : private SchedulerHost {
     std::optional<Transition> wanted;
     int index = -1;        // in the scheduler; -1: it is left alone
     bool misfit = false;   // it found no place among the scheduler's jobs where it runs
+    bool is_odd = false;   // the engine shows it, but not so that it can be read; what was seen before is kept
     bool started = false;  // start() was called for this transition
     Seconds no_room{0};    // when its target was last seen taken
     Seconds not_before{0};
@@ -95,6 +98,9 @@ class Controller : private SchedulerHost {
     // Since it started:
     Seconds step;
     int reports = 0;
+    std::optional<Seconds> asked;  // by this process, when it was first asked to stop
+
+    [[nodiscard]] bool has_reported() const { return reports > 0 || record.iteration > 0.0 || record.iterations > 0.0; }
 
     [[nodiscard]] double iterations() const { return record.iterations > 0.0 ? record.iterations : option.iterations; }
   };
@@ -113,16 +119,19 @@ class Controller : private SchedulerHost {
   void take_reports();
   void take_report(Job& job, const ElasticReport& told);
   void learn(Job& job);
+  bool let_go(const EngineView& view, const JobRecord& record);
   void find_others(const EngineView& view);
   void set_nodes(const EngineView& view);
   void adopt(Seconds now);
   bool adopt(Job& job, const GpuShape& shape, int speed);
+  [[nodiscard]] Watts budget_at(Seconds now) const;
   void set_limit(const EngineView& view, Seconds now);
   int kind_of(const ElasticOption& option);
   int add_job(const Job& job);
   void leave_alone(Job& job, const std::string& why);
   [[nodiscard]] bool is_eligible(const Job& job) const;
   [[nodiscard]] bool is_rigid(const Job& job) const { return job.record.failures >= options_.tries; }
+  [[nodiscard]] std::string obstacle(const Job& job);
   [[nodiscard]] bool stopped_for_us(const Job& job) const;
   [[nodiscard]] std::optional<std::vector<int>> indices_of(const GpuShape& shape) const;
 
@@ -133,8 +142,13 @@ class Controller : private SchedulerHost {
   void step(Job& job, Seconds now);
   void settled(Job& job);
   void failed(Job& job, Seconds now, const std::string& why);
-  void try_to(const char* what, const Job& job, const std::function<void()>& act);
+  bool try_to(const char* what, const EngineJob& seen, const std::function<void()>& act);
+  void set_held(Job& job, bool held);
+  void hold(Job& job);
+  bool release(Job& job);
   [[nodiscard]] bool has_room(const GpuShape& target) const;
+  [[nodiscard]] Watts power_on(const Job& job, int gpus) const;
+  [[nodiscard]] Watts drawn_by(const Job& job) const;
   void publish(const EngineView& view, Seconds now);
   [[nodiscard]] ClusterJobStatus status_of(const Job& job) const;
 
@@ -148,13 +162,15 @@ class Controller : private SchedulerHost {
   std::map<std::string, int> node_index_;
   std::map<std::string, int> kinds_;  // by ElasticOption without iterations
   std::map<std::int64_t, Job> jobs_;
-  std::map<std::int64_t, JobRecord> kept_;  // of jobs that have not been seen since the start
+  std::map<std::int64_t, JobRecord> kept_;  // of jobs that are not, or not yet, among jobs_
   std::map<std::int64_t, Transition> kept_wanted_;
+  std::set<std::string> odd_;           // what could not be read, and has been logged
   std::set<std::int64_t> refused_;      // jobs with an option that is wrong
   std::set<std::string> others_on_;     // nodes with jobs that are not elastic, or not movable
   std::map<std::string, int> used_on_;  // GPUs that any job has
+  Watts drawn_;                         // at most, by the scheduler's jobs as they run now or have been released
   std::set<std::int64_t> changed_;      // whose record is to be kept
-  PowerOrder order_;
+  std::optional<PowerOrder> order_;
   Watts others_power_;
   std::vector<std::string> causes_;  // what has happened since the last decision
   std::vector<std::string> decided_;
@@ -164,6 +180,7 @@ class Controller : private SchedulerHost {
   std::optional<BudgetOrder> new_order_;
   std::map<std::int64_t, std::int64_t> users_;  // by job
   std::set<std::int64_t> stops_;                // jobs that are to be told to stop
+  bool has_looked_ = false;
   ClusterRunStatus status_;
 };
 

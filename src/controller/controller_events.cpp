@@ -47,7 +47,7 @@ void Controller::begin(const EngineView& view) {
   spec.nodes = static_cast<int>(node_names_.size());
   spec.gpus_per_node = gpus;
   spec.node_shutdown = false;
-  scheduler_.emplace(spec, order_.budget, options_.policy, PolicyOptions{}, static_cast<SchedulerHost&>(*this));
+  scheduler_.emplace(spec, budget_at(begun_), options_.policy, PolicyOptions{}, static_cast<SchedulerHost&>(*this));
   Scheduler::Knowledge knowledge;
   knowledge.models = true;
   scheduler_->begin(knowledge);
@@ -78,19 +78,34 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
       Job job;
       job.option = *option;
       job.record = record ? record.mapped() : JobRecord{seen.id};
+      if (!record && seen.held && seen.comment.find(kHeldForUs) != std::string::npos) {
+        job.record.held = true;
+        changed_.insert(seen.id);
+      }
       if (wanted) job.wanted = wanted.mapped();
       known = jobs_.emplace(seen.id, std::move(job)).first;
       causes_.push_back(fmt::format("job {} has come", seen.id));
     }
     Job& job = known->second;
-    if (job.seen.restarts != seen.restarts || has_ended(seen.state)) job.reports = 0;
+    job.is_odd = false;
+    if (job.seen.restarts != seen.restarts || has_ended(seen.state)) {
+      job.reports = 0;
+      job.asked.reset();
+    }
     job.seen = seen;
+  }
+  for (const OddEntry& odd : view.odd) {
+    const std::string what = odd.job > 0 ? fmt::format("job {}", odd.job) : "what the engine shows";
+    const std::string words = fmt::format("{} cannot be read, and is left out: {}", what, odd.words);
+    if (odd_.insert(words).second) log_(words);
+    there.insert(odd.job);
+    if (const auto known = jobs_.find(odd.job); known != jobs_.end()) known->second.is_odd = true;
   }
   take_reports();
   std::vector<std::pair<std::int64_t, const char*>> ended;
   for (auto& [id, job] : jobs_) {
     if (there.count(id) == 0) ended.emplace_back(id, "is gone");
-    if (there.count(id) == 0 || !has_ended(job.seen.state)) continue;
+    if (there.count(id) == 0 || job.is_odd || !has_ended(job.seen.state)) continue;
     if (!stopped_for_us(job)) {
       ended.emplace_back(id, end_of(job.seen.state));
     } else if (!job.wanted && options_.mode == ControllerMode::kActs) {
@@ -99,9 +114,20 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
     }
   }
   for (const auto& [id, how] : ended) end(id, how);
-  // What is left was never seen again.
-  for (const auto& [id, record] : std::exchange(kept_, {})) store_.forget(id);
-  for (const auto& [id, wanted] : std::exchange(kept_wanted_, {})) store_.forget(id);
+  // What is left has ended, or is no longer elastic.
+  for (const auto& [id, wanted] : std::exchange(kept_wanted_, {})) store_.settled(id);
+  std::erase_if(kept_, [&](const auto& one) {
+    const bool over = there.count(one.first) == 0 && let_go(view, one.second);
+    if (over) store_.forget(one.first);
+    return over;
+  });
+}
+
+// Releases a job that is no longer elastic, where we hold it. Returns whether nothing is left to be done for it.
+bool Controller::let_go(const EngineView& view, const JobRecord& record) {
+  const auto seen = std::ranges::find(view.jobs, record.job, &EngineJob::id);
+  if (seen == view.jobs.end() || !seen->held || !record.held) return true;
+  return options_.mode == ControllerMode::kActs && try_to("release", *seen, [&] { engine_.start(*seen); });
 }
 
 void Controller::end(std::int64_t id, const char* how) {
@@ -115,8 +141,9 @@ void Controller::end(std::int64_t id, const char* how) {
   }
   log_(fmt::format("job {} {}", id, how));
   causes_.push_back(fmt::format("job {} {}", id, how));
+  if (job.wanted) store_.settled(id);
+  kept_[id] = job.record;
   jobs_.erase(id);
-  store_.forget(id);
 }
 
 void Controller::take_reports() {
@@ -132,9 +159,9 @@ void Controller::take_reports() {
   }
   if (!order) return;
   // An order for a while leaves what counts afterwards as it was.
-  const Watts standing = order_.until ? order_.afterwards : order_.budget;
-  order_ = {order->budget, order->until, order->until ? standing : order->budget};
-  store_.keep(order_);
+  const Watts standing = !order_ ? Watts(0.0) : order_->until ? order_->afterwards : order_->budget;
+  order_ = PowerOrder{order->budget, order->until, order->until ? standing : order->budget};
+  store_.keep(*order_);
 }
 
 void Controller::take_report(Job& job, const ElasticReport& told) {
@@ -241,6 +268,19 @@ bool Controller::is_eligible(const Job& job) const {
          std::ranges::all_of(*nodes, [&](int node) { return scheduler_->placement().used_on(node) == 0; });
 }
 
+// Why nothing can be decided for a job that waits; empty where it can.
+std::string Controller::obstacle(const Job& job) {
+  if (is_rigid(job)) return job.why.empty() ? "too many changes came to nothing" : job.why;
+  if (kind_of(job.option) < 0)
+    return "no number of GPUs from its min to its max is a power of two that the cluster has";
+  if (!job.seen.resizable) {
+    return "its GPUs were not asked for by --gpus-per-node, it is part of an array, or it cannot be put back into the "
+           "queue";
+  }
+  if (job.seen.depends) return "it waits for other jobs";
+  return job.seen.held && !job.record.held ? "it is held by someone else" : "";
+}
+
 void Controller::leave_alone(Job& job, const std::string& why) {
   if (job.index >= 0) scheduler_->cancelled(job.index);
   job.index = -1;
@@ -318,7 +358,7 @@ void Controller::adopt(Seconds now) {
   const int top = static_cast<int>(options_.spec.clocks.size()) - 1;
   for (Job* job : order) {
     if (kind_of(job->option) < 0) {
-      job->why = "no number of GPUs from its min to its max is a power of two that the cluster has";
+      job->why = obstacle(*job);
       continue;
     }
     if (job->wanted && !job->wanted->target.nodes.empty()) {
@@ -340,10 +380,9 @@ void Controller::adopt(Seconds now) {
       }
       job->misfit = !adopt(*job, *shape, top);
       if (!job->misfit) job->why = "it was found running so";
-    } else if (options_.mode != ControllerMode::kObserves && job->seen.reason != "Dependency" &&
-               job->seen.state != EngineJobState::kChanging) {
-      if (!job->seen.resizable) {
-        job->why = "its GPUs were not asked for by --gpus-per-node, or it is part of an array";
+    } else if (options_.mode != ControllerMode::kObserves && job->seen.state != EngineJobState::kChanging) {
+      if (std::string why = job->wanted ? "" : obstacle(*job); !why.empty()) {
+        job->why = std::move(why);
         continue;
       }
       job->index = add_job(*job);
@@ -361,7 +400,14 @@ void Controller::adopt(Seconds now) {
     } else if (job.seen.state == EngineJobState::kRunning && has_gpus && shape_of(job.seen) != target_of(job)) {
       leave_alone(job, "it runs where it was not put");
     }
+    if (job.index < 0 || job.seen.state != EngineJobState::kPending) continue;
+    if (const std::string why = obstacle(job); !why.empty()) leave_alone(job, why);
   }
+}
+
+Watts Controller::budget_at(Seconds now) const {
+  const Watts ordered = order_ ? order_->at(now) : Watts(0.0);
+  return ordered.value() > 0.0 ? ordered : options_.budget;
 }
 
 // GPUs without elastic jobs draw what idle ones do, those of other jobs at most their boards' limit.
@@ -380,7 +426,7 @@ void Controller::set_limit(const EngineView& view, Seconds now) {
   for (const EngineNode& node : view.nodes) all += node.gpus;
   others_power_ = options_.spec.limit * static_cast<double>(others) +
                   options_.spec.idle * std::max(0.0, double(all - ours - others));
-  const Watts limit = std::max(Watts(1.0), order_.at(now) - others_power_);
+  const Watts limit = std::max(Watts(1.0), budget_at(now) - others_power_);
   const Watts before = scheduler_->state().power_limit;
   if (std::abs(limit / before - 1.0) <= kSmallChange) return;
   causes_.push_back(fmt::format("{:.0f} W are for elastic jobs", limit.value()));

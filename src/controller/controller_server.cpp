@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/record.h"
@@ -64,7 +65,9 @@ Router ControllerServer::routes(Controller& controller) {
                 try {
                   return json_response(200, to_json(controller.report(*job, user, report)));
                 } catch (const ReportRefusal& refusal) {
-                  throw HttpError(refusal.status(), refusal.what());
+                  std::vector<Header> headers;
+                  if (refusal.status() == 503) headers.push_back({"Retry-After", "1"});
+                  throw HttpError(refusal.status(), refusal.what(), {}, std::move(headers));
                 }
               }});
   router.add({"PUT", "/v1/cluster/budget", [this, &controller](const Request& request) {

@@ -20,6 +20,7 @@ struct JobRecord {
   double iterations = 0.0;  // of the whole job; 0: not reported
   int failures = 0;         // transitions that came to nothing, one after another
   int told = -1;            // the restarts that the engine had counted when the job was last told to stop
+  bool held = false;        // it waits until we release it, by our own doing; holds of others are not ours to end
 };
 
 // What an iteration of a kind was measured to take.
@@ -32,7 +33,8 @@ struct MeasuredCost {
   double energy_j = 0.0;
 };
 
-// The watts of all GPUs. From `until` (Unix time) on, `afterwards` counts.
+// The watts of all GPUs that were ordered. From `until` (Unix time) on, `afterwards` counts: the order without an end
+// that held before, or 0 where there was none.
 struct PowerOrder {
   Watts budget;
   std::optional<Seconds> until;

@@ -18,6 +18,9 @@ struct ElasticOption {
   bool operator==(const ElasticOption&) const = default;
 };
 
+// Stands in the comment of a job that was submitted held so that the controller starts it.
+inline constexpr std::string_view kHeldForUs = "flyball:held";
+
 // Reads the option from a comment, in which other words may stand before and after it, with blanks or semicolons
 // between. Returns nothing where the comment has none. Throws InputError where there is one that is wrong.
 [[nodiscard]] std::optional<ElasticOption> parse_elastic_option(std::string_view comment);

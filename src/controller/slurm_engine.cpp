@@ -10,8 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "controller/command_output.h"
+#include "controller/elastic_option.h"
 
 namespace flyball {
 namespace {
@@ -117,6 +119,9 @@ EngineJob read_job(const Json& json) {
   job.state = state_of(words_of(json, "job_state"));
   job.held = job.state == EngineJobState::kPending && number_of(json, "priority", 1) == 0;
   job.reason = text_of(json, "state_reason");
+  // Not the reason, which is another one where the job is held as well.
+  const std::string dependency = text_of(json, "dependency");
+  job.depends = !dependency.empty() && dependency != "(null)";
   job.restarts = static_cast<int>(number_of(json, "restart_cnt", 0));
   for (const char* const other : {"tres_per_job", "tres_per_task", "tres_per_socket", "het_job_id_set"}) {
     job.resizable = job.resizable && text_of(json, other).empty();
@@ -166,15 +171,28 @@ EngineNode read_node(const Json& json) {
 }
 
 template <class Read>
-auto read_list(std::string_view text, const char* program, const char* name, const Read& read) {
-  const Json json = Json::parse(text, nullptr, false);
+auto read_list(std::string_view text, const char* program, const char* name, std::vector<OddEntry>* odd,
+               const Read& read) {
+  const Json json = Json::parse(printable(text, LineEnds::kKept), nullptr, false);
   if (!json.is_object() || !json.contains(name) || !json[name].is_array()) {
     refuse(program, fmt::format("printed no JSON with a list of {}", name));
   }
   std::vector<decltype(read(json))> list;
   for (const Json& one : json[name]) {
-    if (!one.is_object()) refuse(program, fmt::format("has an entry of {} that is no object", name));
-    list.push_back(read(one));
+    OddEntry entry;
+    try {
+      if (!one.is_object()) refuse(program, fmt::format("has an entry of {} that is no object", name));
+      entry.job = number_of(one, "job_id", 0);
+      list.push_back(read(one));
+      continue;
+    } catch (const InputError& error) {
+      if (odd == nullptr) throw;
+      entry.words = error.what();
+    } catch (const Json::exception& error) {
+      if (odd == nullptr) refuse(program, error.what());
+      entry.words = error.what();
+    }
+    odd->push_back(std::move(entry));
   }
   return list;
 }
@@ -221,22 +239,22 @@ std::vector<std::string> expand_node_list(std::string_view text) {
   return names;
 }
 
-std::vector<EngineJob> parse_slurm_jobs(std::string_view text) {
-  std::vector<EngineJob> jobs = read_list(text, "squeue", "jobs", read_job);
+std::vector<EngineJob> parse_slurm_jobs(std::string_view text, std::vector<OddEntry>* odd) {
+  std::vector<EngineJob> jobs = read_list(text, "squeue", "jobs", odd, read_job);
   std::ranges::sort(jobs, {}, &EngineJob::id);
   return jobs;
 }
 
-std::vector<EngineNode> parse_slurm_nodes(std::string_view text) {
-  std::vector<EngineNode> nodes = read_list(text, "sinfo", "nodes", read_node);
+std::vector<EngineNode> parse_slurm_nodes(std::string_view text, std::vector<OddEntry>* odd) {
+  std::vector<EngineNode> nodes = read_list(text, "sinfo", "nodes", odd, read_node);
   std::ranges::sort(nodes, {}, &EngineNode::name);
   return nodes;
 }
 
 EngineView SlurmEngine::observe() {
   EngineView view;
-  view.jobs = parse_slurm_jobs(command_output({"squeue", "--json", "--states=all"}, limit_));
-  view.nodes = parse_slurm_nodes(command_output({"sinfo", "--json"}, limit_));
+  view.jobs = parse_slurm_jobs(command_output({"squeue", "--json", "--states=all"}, limit_), &view.odd);
+  view.nodes = parse_slurm_nodes(command_output({"sinfo", "--json"}, limit_), &view.odd);
   return view;
 }
 
@@ -270,7 +288,8 @@ void SlurmEngine::explain(const EngineJob& job, const std::string& words) {
 }
 
 std::int64_t SlurmEngine::submit(const Submission& job) {
-  std::vector<std::string> words = {"sbatch", "--parsable", "--hold", "--requeue", "--comment=" + job.comment};
+  std::vector<std::string> words = {"sbatch", "--parsable", "--hold", "--requeue",
+                                    fmt::format("--comment={};{}", job.comment, kHeldForUs)};
   words.insert(words.end(), job.sbatch.begin(), job.sbatch.end());
   const std::string said = command_output(words, limit_);
   const auto id = parse_integer(std::string_view(said).substr(0, said.find_first_of(";\n")));

@@ -11,9 +11,11 @@
 
 namespace flyball {
 
-// Read what `squeue --json` and `sinfo --json` print. Throw InputError where it is no JSON of that kind.
-[[nodiscard]] std::vector<EngineJob> parse_slurm_jobs(std::string_view text);
-[[nodiscard]] std::vector<EngineNode> parse_slurm_nodes(std::string_view text);
+// Read what `squeue --json` and `sinfo --json` print; bytes that are not UTF-8, as users may have named things, are
+// replaced. Throw InputError where it is no JSON of that kind. An entry that cannot be read is added to `odd` and left
+// out; without `odd` it is an InputError.
+[[nodiscard]] std::vector<EngineJob> parse_slurm_jobs(std::string_view text, std::vector<OddEntry>* odd = nullptr);
+[[nodiscard]] std::vector<EngineNode> parse_slurm_nodes(std::string_view text, std::vector<OddEntry>* odd = nullptr);
 
 // Returns the names that a list of Slurm's stands for: "n[01-03,7],m1" is n01, n02, n03, n7, m1. Throws InputError.
 [[nodiscard]] std::vector<std::string> expand_node_list(std::string_view text);
@@ -35,7 +37,7 @@ class SlurmEngine : public ClusterEngine {
     std::vector<std::string> sbatch;  // sbatch's own options, the script and its arguments
     std::string comment;
   };
-  // Hands a held job to Slurm and returns its number.
+  // Hands a job to Slurm, held for the controller, and returns its number.
   [[nodiscard]] std::int64_t submit(const Submission& job);
 
  private:

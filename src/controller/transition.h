@@ -37,9 +37,10 @@ enum class TransitionStep {
 struct TransitionFacts {
   bool asks = false;    // the job reports, so that it can be asked to stop
   bool told = false;    // it has been told to stop since it started, so that it will not stay even where it is to be
-  bool room = true;     // the target's GPUs are free
+  bool room = true;     // the target's GPUs are free, and there is power for them
   Seconds now;          // Unix time
-  Seconds stop_within;  // how long a job that was asked to stop may take, after Transition::since
+  Seconds stop_within;  // how long a job that was asked to stop may take, after `asked`
+  std::optional<Seconds> asked = std::nullopt;  // when it was first asked to; Transition::since where nothing is here
 };
 
 [[nodiscard]] TransitionStep next_step(const Transition& wanted, const EngineJob& seen, const TransitionFacts& facts);

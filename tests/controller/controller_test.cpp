@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "controller/scripted_engine.h"
 #include "support/temp_folder.h"
 
@@ -46,14 +47,14 @@ ControllerOptions options() {
 // A controller that can be killed and started again, on an engine in which time passes with every cycle.
 class Site {
  public:
-  explicit Site(int nodes, ControllerOptions given = options()) : engine(nodes), options_(std::move(given)) { start(); }
+  explicit Site(int nodes, ControllerOptions how = options()) : engine(nodes), given(std::move(how)) { start(); }
 
   void start() {
     controller.reset();
     store.reset();
     store = std::make_unique<ControllerStore>(folder / "controller.db");
-    controller = std::make_unique<Controller>(engine, *store, options_,
-                                              [this](const std::string& words) { log.push_back(words); });
+    controller =
+        std::make_unique<Controller>(engine, *store, given, [this](const std::string& words) { log.push_back(words); });
   }
   // One second. A controller that is killed is started again.
   void cycle() {
@@ -87,14 +88,12 @@ class Site {
 
   TempFolder folder;
   ScriptedEngine engine;
+  ControllerOptions given;
   std::unique_ptr<ControllerStore> store;
   std::unique_ptr<Controller> controller;
   std::vector<std::string> log;
   Seconds now{1e9};
   int kills = 0;
-
- private:
-  ControllerOptions options_;
 };
 
 // By the guess that the scheduler starts with, two GPUs of a node are 1.7 times as fast as one, so that two jobs share
@@ -152,6 +151,88 @@ TEST(Controller, LeavesOthersAlone) {
   EXPECT_EQ(site.gpus(2), 4);
 }
 
+// What the scheduler cannot place waits in Slurm's queue as if there were no controller.
+TEST(Controller, HoldsOnlyWhatItCanPlace) {
+  Site site(2);
+  site.engine.submit(1, elastic("a"), false).resizable = false;  // --gpus=4, an array, srun, --no-requeue
+  site.engine.submit(2, elastic("b", 3, 3), false);              // no power of two from 3 to 3
+  site.engine.submit(3, elastic("c"), false).depends = true;
+  site.engine.submit(4, elastic("d", 3, 3));  // held by `flyball cluster submit`
+  site.cycles(3);
+  EXPECT_THAT(site.engine.acts, ElementsAre("start 4"));
+  EXPECT_THAT(site.why(1), HasSubstr("left alone: its GPUs were not asked for by --gpus-per-node"));
+  EXPECT_THAT(site.why(3), HasSubstr("it waits for other jobs"));
+}
+
+// Also when the engine refuses at first, and when the controller is started again before it has done so.
+TEST(Controller, ReleasesAJobThatIsNoLongerElastic) {
+  for (const bool again : {false, true}) {
+    Site site(1);
+    site.engine.run(1, "", "n1", 4);
+    site.engine.submit(2, elastic("a"), false);
+    site.cycles(2);
+    ASSERT_TRUE(site.engine.job(2).held);
+    site.engine.job(2).comment = "";
+    site.engine.refuses = true;
+    site.cycle();
+    if (again) site.start();
+    site.engine.refuses = false;
+    site.cycle();
+    EXPECT_FALSE(site.engine.job(2).held);
+    EXPECT_THAT(site.store->jobs(), IsEmpty());
+    site.engine.job(2).held = true;  // by its owner
+    site.cycles(3);
+    EXPECT_TRUE(site.engine.job(2).held);
+  }
+}
+
+// A job that its owner or an administrator holds stays so, before it has started and after; the controller's own holds
+// end, also when it was started again meanwhile.
+TEST(Controller, LeavesHoldsOfOthersAlone) {
+  Site site(1);
+  site.engine.submit(1, elastic("a"), false).held = true;
+  site.engine.submit(2, elastic("b", 1, 1), false);
+  site.cycles(2);
+  site.start();
+  site.cycles(4);
+  EXPECT_TRUE(site.engine.job(1).held);
+  EXPECT_EQ(site.why(1), "left alone: it is held by someone else");
+  EXPECT_EQ(site.gpus(2), 1);
+  site.engine.job(1).held = false;
+  site.cycles(6);
+  EXPECT_GE(site.gpus(1), 1);
+  EngineJob& job = site.engine.job(1);  // `scontrol requeuehold 1`
+  job.state = EngineJobState::kPending;
+  job.held = true;
+  job.gpus.clear();
+  ++job.restarts;
+  site.engine.acts.clear();
+  site.cycles(6);
+  EXPECT_TRUE(site.engine.job(1).held);
+  EXPECT_THAT(site.engine.acts, Not(Contains("start 1")));
+}
+
+// A job that cannot be read for a while is neither touched nor forgotten, and is logged once.
+TEST(Controller, LeavesOutWhatCannotBeRead) {
+  Site site(2);
+  site.engine.submit(1, elastic("a"));
+  site.engine.submit(2, elastic("b"));
+  site.cycles(6);
+  site.engine.acts.clear();
+  const EngineJob hidden = site.engine.job(2);
+  site.engine.view.jobs.pop_back();
+  site.engine.view.odd = {{2, "'n[' is no list of nodes"}};
+  site.engine.end(1);
+  site.cycles(4);
+  EXPECT_THAT(site.engine.acts, IsEmpty());
+  EXPECT_EQ(std::ranges::count(site.log, "job 2 cannot be read, and is left out: 'n[' is no list of nodes"), 1);
+  EXPECT_THAT(site.log, Not(Contains("job 2 is gone")));
+  site.engine.view.odd.clear();
+  site.engine.view.jobs.push_back(hidden);
+  site.cycles(6);
+  EXPECT_EQ(site.gpus(2), 8);
+}
+
 TEST(Controller, MovesJobsOffNodesThatAreDrained) {
   Site site(2);
   site.engine.submit(1, elastic("a", 1, 4));
@@ -191,6 +272,36 @@ TEST(Controller, AsksJobsThatReportToStop) {
   site.cycles(3);
   EXPECT_EQ(site.requeues(2), 1);
   EXPECT_THAT(site.controller->status().jobs, IsEmpty());
+}
+
+// A controller that is started again, however late, asks a job that has ever reported, and waits for it from then on.
+// Before it has looked, it knows no job, and says so rather than that there is none.
+TEST(Controller, AsksAlsoAfterItWasStartedAgain) {
+  Site site(2);
+  site.engine.submit(1, elastic("a"));
+  site.engine.submit(2, elastic("b"));
+  site.cycles(6);
+  const ElasticReport told{100.0, 1e6, Seconds(0.1), 4};
+  (void)site.controller->report(2, 1000, told);
+  site.cycle();
+  site.engine.end(1);
+  for (const bool decided : {false, true}) {
+    if (decided) site.cycle();
+    site.start();
+    site.now += Seconds(500.0);
+    try {
+      (void)site.controller->report(2, 1000, told);
+      ADD_FAILURE() << "taken before the first cycle";
+    } catch (const ReportRefusal& refusal) {
+      EXPECT_EQ(refusal.status(), 503U);
+    }
+    site.cycles(10);
+    EXPECT_EQ(site.requeues(2), 0);
+    EXPECT_TRUE(site.controller->report(2, 1000, told).stop);
+  }
+  EXPECT_THAT(site.log, Not(Contains(HasSubstr("came to nothing"))));
+  site.cycles(30);
+  EXPECT_EQ(site.requeues(2), 1);
 }
 
 // One that does not end when it was asked to is put back after a while.
@@ -287,6 +398,87 @@ TEST(Controller, KeepsABudgetForAWhile) {
   site.cycles(25);
   EXPECT_EQ(site.controller->status().budget, Watts(6000.0));
   EXPECT_EQ(site.gpus(1), 8);
+}
+
+// A job that is to shrink draws for all its GPUs until it has stopped; what is to get its watts waits so long, though
+// there are free GPUs for it. Eight GPUs on two nodes are believed to draw 2848 W, four on one 1468 W, together 4316 W:
+// of 4800 W there is enough for both, of 4000 W only once the first job has four, too.
+TEST(Controller, LowersBeforeItRaises) {
+  ControllerOptions how = options();
+  how.budget = Watts(4800.0);
+  Site site(3, how);
+  site.engine.submit(1, elastic("a"));
+  site.cycles(6);
+  ASSERT_EQ(site.gpus(1), 8);
+  (void)site.controller->report(1, 1000, {100.0, 1e6, Seconds(0.1), 8});
+  site.engine.submit(2, elastic("b"));
+  site.cycle();
+  EXPECT_THAT(site.why(2), HasSubstr("starting: from no GPUs to 4 GPUs on n3: "));
+  site.controller->order_budget({Watts(4000.0), std::nullopt});
+  site.cycles(10);
+  EXPECT_EQ(site.gpus(1), 8);  // it was asked to stop, and takes its time
+  EXPECT_EQ(site.gpus(2), 0);
+  EXPECT_THAT(site.why(1), HasSubstr("stopping: "));
+  site.engine.end(1);
+  site.cycles(6);
+  EXPECT_EQ(site.gpus(1), 4);
+  EXPECT_EQ(site.gpus(2), 4);
+}
+
+// An order that is over leaves nothing behind: what --budget says, when the controller is started again with another
+// one, or the order without an end that held before.
+TEST(Controller, ForgetsAnOrderThatIsOver) {
+  Site site(1);
+  site.controller->order_budget({Watts(1200.0), site.now + Seconds(3.0)});
+  site.cycle();
+  EXPECT_EQ(site.controller->status().budget, Watts(1200.0));
+  site.given.budget = Watts(5000.0);
+  site.start();
+  site.cycles(4);
+  EXPECT_EQ(site.controller->status().budget, Watts(5000.0));
+  site.controller->order_budget({Watts(3000.0), std::nullopt});
+  site.cycle();
+  for (const double watts : {1200.0, 1300.0}) {
+    site.controller->order_budget({Watts(watts), site.now + Seconds(3.0)});
+    site.cycle();
+    EXPECT_EQ(site.controller->status().budget, Watts(watts));
+  }
+  site.start();
+  site.cycles(4);
+  EXPECT_EQ(site.controller->status().budget, Watts(3000.0));
+}
+
+// What is installed agrees with itself: the socket is in a folder that systemd makes, and jobs report there.
+TEST(Controller, IsInstalledWhereJobsReport) {
+  const auto installed = [](const std::string& name) {
+    return read_text_file(std::string(FLYBALL_SOURCE_DIR) + "/" + name);
+  };
+  EXPECT_THAT(installed("packaging/slurm/plugstack.conf"),
+              HasSubstr(" cluster=unix:/run/flyball-cluster/cluster.sock\n"));
+  EXPECT_THAT(installed("docs/manual/slurm.md"), HasSubstr(" --socket /run/flyball-cluster/cluster.sock "));
+  const std::string unit = installed("packaging/flyball-cluster.service");
+  EXPECT_THAT(unit, HasSubstr("\nRuntimeDirectory=flyball-cluster\n"));
+  EXPECT_THAT(unit, HasSubstr("\nRestart=on-failure\n"));  // a dry run ends with status 0, once
+}
+
+// A database that was written before it said who holds a job: the controller did.
+TEST(Controller, OpensADatabaseThatDoesNotSayWhoHolds) {
+  const TempFolder folder;
+  {
+    Database old(folder / "old.db");
+    old.execute(
+        "CREATE TABLE jobs(job INTEGER PRIMARY KEY, iteration REAL NOT NULL, iterations REAL NOT NULL, "
+        "failures INTEGER NOT NULL, told INTEGER NOT NULL); INSERT INTO jobs VALUES(7, 100, 1000, 1, 2); "
+        "PRAGMA application_id=0x666c7963; PRAGMA user_version=1");
+  }
+  for (int opened = 0; opened < 2; ++opened) {
+    ControllerStore store(folder / "old.db");
+    const std::vector<JobRecord> jobs = store.jobs();
+    ASSERT_EQ(jobs.size(), 1U);
+    EXPECT_EQ(jobs[0].iteration, 100.0);
+    EXPECT_EQ(jobs[0].told, 2);
+    EXPECT_TRUE(jobs[0].held);
+  }
 }
 
 // Killed before or after any of its acts, the controller goes on: the same jobs run with the same GPUs in the end, each

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "controller/cluster_engine.h"
+#include "controller/elastic_option.h"
 
 namespace flyball::testing {
 
@@ -25,7 +26,7 @@ class ScriptedEngine : public ClusterEngine {
     EngineJob job;
     job.id = id;
     job.user = 1000;
-    job.comment = comment;
+    job.comment = held && !comment.empty() ? comment + ";" + std::string(kHeldForUs) : comment;
     job.held = held;
     job.wanted.gpus_per_node = 1;
     view.jobs.push_back(job);

@@ -76,7 +76,8 @@ TEST(SlurmEngine, ReadsWhatLaterVersionsPrint) {
        "tasks_per_node": 2,
        "cpus": {"set": true, "number": 6}, "restart_cnt": 3, "nodes": "m1", "gres_detail": ["gpu:2(IDX:1,3)"]},
       {"job_id": 8, "job_state": ["RUNNING", "COMPLETING"], "nodes": "m2", "gres_detail": ["gpu:1(IDX:0)"]},
-      {"job_id": 9, "job_state": ["PENDING"], "priority": {"set": true, "number": 0}}]})json");
+      {"job_id": 9, "job_state": ["PENDING"], "priority": {"set": true, "number": 0},
+       "state_reason": "JobHeldAdmin", "dependency": "afterok:8(unfulfilled)"}]})json");
   ASSERT_EQ(jobs.size(), 3U);
   EXPECT_EQ(jobs[0].state, EngineJobState::kRunning);
   EXPECT_EQ(jobs[0].restarts, 3);
@@ -85,6 +86,8 @@ TEST(SlurmEngine, ReadsWhatLaterVersionsPrint) {
   EXPECT_THAT(jobs[0].gpus[0].indices, ElementsAre(1, 3));
   EXPECT_EQ(jobs[1].state, EngineJobState::kChanging);
   EXPECT_TRUE(jobs[2].held);
+  EXPECT_TRUE(jobs[2].depends);
+  EXPECT_FALSE(jobs[0].depends);
   const auto nodes = parse_slurm_nodes(R"({"nodes": [{"name": "m1", "state": ["MIXED"], "gres": "gpu:4,shard:8"},
                                                      {"name": "m2", "state": ["DOWN", "NOT_RESPONDING"]}]})");
   EXPECT_TRUE(nodes[0].usable);
@@ -99,6 +102,24 @@ TEST(SlurmEngine, RefusesWhatIsNoAnswerOfSlurm) {
     EXPECT_THROW((void)parse_slurm_jobs(text), InputError) << text;
   }
   EXPECT_THROW((void)parse_slurm_nodes(R"({"nodes": [{}]})"), InputError);
+}
+
+// "Zoë" in Latin-1, a list of nodes that Slurm does not print, a number where a flag should be, and a node without a
+// name: the other jobs and nodes are read.
+TEST(SlurmEngine, LeavesOutWhatCannotBeRead) {
+  std::vector<OddEntry> odd;
+  const auto jobs = parse_slurm_jobs(
+      "{\"jobs\": [{\"job_id\": 7, \"name\": \"Zo\xEB\", \"job_state\": \"PENDING\"},\n"
+      "{\"job_id\": 8, \"job_state\": \"RUNNING\", \"nodes\": \"n[1-2]x\"}, {\"job_id\": 9, \"batch_flag\": 1}, 3]}",
+      &odd);
+  ASSERT_EQ(jobs.size(), 1U);
+  EXPECT_EQ(jobs[0].name, "Zo\xEF\xBF\xBD");
+  ASSERT_EQ(odd.size(), 3U);
+  EXPECT_EQ(odd[0].job, 8);
+  EXPECT_THAT(odd[0].words, HasSubstr("'n[1-2]x' is no list of nodes"));
+  EXPECT_EQ(odd[1].job, 9);
+  EXPECT_EQ(parse_slurm_nodes(R"({"nodes": [{}, {"name": "m1"}]})", &odd).size(), 1U);
+  EXPECT_EQ(odd.size(), 4U);
 }
 
 // As `scontrol show hostnames` prints them.

@@ -38,6 +38,15 @@ TEST(Transition, AsksAJobThatReportsForAWhile) {
   EXPECT_EQ(next_step(to_four(), seen(State::kRunning, 2, 1), facts(true, true, 131.0)), Step::kRequeue);
 }
 
+// Its time runs from when it was asked, which is later where the controller was away after the decision.
+TEST(Transition, CountsFromWhenTheJobWasAsked) {
+  TransitionFacts asked = facts(true, false, 400.0);
+  asked.asked = Seconds(380.0);
+  EXPECT_EQ(next_step(to_four(), seen(State::kRunning, 2, 1), asked), Step::kAskToStop);
+  asked.now = Seconds(410.0);
+  EXPECT_EQ(next_step(to_four(), seen(State::kRunning, 2, 1), asked), Step::kRequeue);
+}
+
 // A job that was told to stop will end, so that it is not settled where it runs.
 TEST(Transition, SettlesWhereTheJobIsToBe) {
   EXPECT_EQ(next_step(to_four(), seen(State::kRunning, 2, 4), facts()), Step::kSettled);
