@@ -71,11 +71,11 @@ std::vector<Nanoseconds> fastest_durations(const ComputationDag& dag, const std:
 
 // What operations may take where reorder() places transfers, by their numbers in `dag`: of several, the one is taken
 // that makes the fastest iteration.
-using Expected = std::vector<std::vector<Nanoseconds>>;
+using ExpectedTimes = std::vector<std::vector<Nanoseconds>>;
 
 // The durations as they are, which lets transfers delay only their receivers, and with each transfer as a part of the
 // computation before it, which makes the stages as slow as transfers that occupy both do.
-Expected expected_of(const ComputationDag& dag, std::vector<Nanoseconds> durations) {
+ExpectedTimes expected_of(const ComputationDag& dag, std::vector<Nanoseconds> durations) {
   if (!dag.transfers_occupy_both()) return {std::move(durations)};
   std::vector<Nanoseconds> sending = durations;
   for (int i = 0; i < dag.size(); ++i) {
@@ -96,7 +96,7 @@ struct Placed {
 };
 
 Placed placed(const ComputationDag& dag, const Orders& orders, const std::vector<CostCurve>& curves,
-              const Expected& expected) {
+              const ExpectedTimes& expected) {
   std::optional<Placed> best;
   Nanoseconds least = 0;
   for (const std::vector<Nanoseconds>& durations : expected) {
@@ -222,7 +222,7 @@ class OrderSearch {
     static_cast<void>(bound_of(problem_, placed_as_best(best_).dag, curves_, deadline_, asked(), &taken));
     if (taken.empty()) return false;
     std::map<Orders, Bound> bounds = std::exchange(bounds_, {});
-    Expected expected = std::exchange(expected_, expected_of(*problem_.dag, std::move(taken)));
+    ExpectedTimes expected = std::exchange(expected_, expected_of(*problem_.dag, std::move(taken)));
     if (take_if_better(best_)) return true;
     expected_ = std::move(expected);
     bounds_ = std::move(bounds);
@@ -276,7 +276,7 @@ class OrderSearch {
   void climb_from_deep() {
     const Orders first = best_;
     const Bound first_bound = best_bound_;
-    const Expected first_expected = expected_;
+    const ExpectedTimes first_expected = expected_;
     const std::map<Orders, Bound> first_bounds = bounds_;
     best_ = given_;
     for (int s = 0; s + 1 < stages_; ++s) {
@@ -411,7 +411,7 @@ class OrderSearch {
   const Progress& progress_;
   Orders given_;
   Orders best_;
-  Expected expected_;
+  ExpectedTimes expected_;
   int stages_;
   int microbatches_;
   bool splits_;  // backwards, in two parts
@@ -492,7 +492,7 @@ class Joint final : public Planner {
   [[nodiscard]] static PlannerResult better_of(PlannerResult result, const PlanProblem& problem, Nanoseconds deadline,
                                                const Orders& orders, const Orders& given, const Progress& progress) {
     const std::vector<CostCurve> curves = problem.hulls();
-    const Expected expected = expected_of(*problem.dag, fastest_durations(*problem.dag, curves));
+    const ExpectedTimes expected = expected_of(*problem.dag, fastest_durations(*problem.dag, curves));
     const Placed other = orders == given ? Placed{*problem.dag, {}} : placed(*problem.dag, orders, curves, expected);
     if (result.frontier.points().front().time <= deadline) {
       const auto go_on = [&] { return !progress || progress(1.0); };
@@ -535,7 +535,7 @@ std::optional<DeeperOrder> one_deeper(const PlanProblem& problem, Nanoseconds de
     deeper.in_flight.push_back(most_in_flight(orders.back()));
   }
   const std::vector<CostCurve> curves = problem.hulls();
-  const Expected expected = expected_of(*problem.dag, fastest_durations(*problem.dag, curves));
+  const ExpectedTimes expected = expected_of(*problem.dag, fastest_durations(*problem.dag, curves));
   const ComputationDag dag = placed(*problem.dag, orders, curves, expected).dag;
   const Bound bound = bound_of(problem, dag, curves, deadline, go_on);
   if (!std::isfinite(bound.worth())) return std::nullopt;
