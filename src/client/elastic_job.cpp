@@ -134,7 +134,7 @@ class ElasticJob::Courier {
       throw SystemError(fmt::format("it answered {}: {}", response.status, detail_of_problem(response.body)));
     }
     const nlohmann::json answer = parse_json("its answer", response.body);
-    const JsonObject object(answer, "its answer");  // of which the value tells where it is wrong
+    JsonObject object(answer, "its answer");  // of which the value tells where it is wrong
     const std::optional<JsonValue> stop = object.find_value("stop");
     if (!stop) throw SystemError("its answer does not say whether to stop");
     return stop->boolean();

@@ -169,7 +169,7 @@ TEST(PipelinePlans, AStragglerWithTimeToSpareDelaysNobodyUntilItIsUsedUp) {
 // A pipeline with time to spare has no schedule for its own base point before it is the slowest.
 TEST(PipelinePlans, AreKeptWhereClockChangesTakeTime) {
   JobRequest job = eight_pipelines();
-  job.microbatches = 8;
+  job.microbatches = 4;
   job.switch_latency = Seconds(0.005);
   ServerThread server;
   Client client(server.port(), kToken);
