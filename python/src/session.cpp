@@ -8,7 +8,6 @@
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -106,17 +105,6 @@ Computations tuples_of(const std::vector<ScheduledComputation>& from) {
   return computations;
 }
 
-// What the stage posts before each computation of the order; empty where the schedule does not say.
-std::vector<std::array<int, 4>> transfers_of(const std::vector<ScheduledComputation>& from) {
-  std::vector<std::array<int, 4>> transfers;
-  bool placed = false;
-  for (const ScheduledComputation& one : from) {
-    transfers.push_back(one.transfers);
-    placed = placed || one.transfers != std::array<int, 4>{};
-  }
-  return placed ? transfers : std::vector<std::array<int, 4>>();
-}
-
 void set_straggler(const OwnSession& session, int id, double delay_s, double degree) {
   session.open().set_straggler(straggler_notice(id, Seconds(delay_s), degree));
 }
@@ -174,7 +162,7 @@ void add_session(nb::module_& module) {
       .def("order_held", [](const OwnSession& session) { return session.open().order_held(); })
       .def("use_order", [](const OwnSession& session, std::int64_t order) { session.open().use_order(order); })
       .def("order_in_use", [](const OwnSession& session) { return tuples_of(session.open().order_in_use()); })
-      .def("transfers_in_use", [](const OwnSession& session) { return transfers_of(session.open().order_in_use()); })
+      .def("transfers_in_use", [](const OwnSession& session) { return session.open().transfers_in_use(); })
       .def("schedule", [](const OwnSession& session) { return tuples_of(session.open().schedule()); })
       .def("profile_csv", [](const OwnSession& session) { return session.open().profile_csv(); })
       .def(

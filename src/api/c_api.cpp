@@ -404,14 +404,13 @@ int flyball_use_order(flyball_session* session, int64_t order) {
     session->session.use_order(order);
     session->order.clear();
     session->transfers.clear();
-    bool placed = false;
     for (const flyball::ScheduledComputation& one : session->session.order_in_use()) {
       session->order.push_back({one.instruction.c_str(), one.microbatch, one.chunk, one.clock_mhz});
-      const auto& [send_forward, receive_forward, send_backward, receive_backward] = one.transfers;
-      session->transfers.push_back({send_forward, receive_forward, send_backward, receive_backward});
-      placed = placed || one.transfers != decltype(one.transfers){};
     }
-    if (!placed) session->transfers.clear();
+    for (const auto& [send_forward, receive_forward, send_backward, receive_backward] :
+         session->session.transfers_in_use()) {
+      session->transfers.push_back({send_forward, receive_forward, send_backward, receive_backward});
+    }
   });
 }
 

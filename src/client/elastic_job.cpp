@@ -17,11 +17,13 @@
 
 #include "base/contain.h"
 #include "base/error.h"
-#include "base/json_object.h"
+#include "base/json_text.h"
 #include "base/monotonic_time.h"
+#include "base/record.h"
 #include "net/client.h"
 #include "net/json_response.h"
 #include "net/query_string.h"
+#include "wire/cluster_messages.h"
 
 namespace flyball {
 namespace {
@@ -133,11 +135,7 @@ class ElasticJob::Courier {
     if (response.status < 200 || response.status > 299) {
       throw SystemError(fmt::format("it answered {}: {}", response.status, detail_of_problem(response.body)));
     }
-    const nlohmann::json answer = parse_json("its answer", response.body);
-    JsonObject object(answer, "its answer");  // of which the value tells where it is wrong
-    const std::optional<JsonValue> stop = object.find_value("stop");
-    if (!stop) throw SystemError("its answer does not say whether to stop");
-    return stop->boolean();
+    return read_message<ElasticAnswer>(parse_json("its answer", response.body)).stop;
   }
 
   const Options options_;
@@ -158,7 +156,7 @@ class ElasticJob::Courier {
 
 ElasticJob::Options ElasticJob::from_environment(int gpus) {
   Options options;
-  options.controller = variable("FLYBALL_CLUSTER");
+  options.controller = variable(kClusterVariable);
   options.job = variable("SLURM_JOB_ID");
   options.gpus = gpus > 0 ? gpus : number_in("SLURM_JOB_NUM_NODES") * number_in("SLURM_GPUS_ON_NODE");
   return options;
@@ -177,9 +175,8 @@ bool ElasticJob::report(std::int64_t iteration, std::int64_t iterations, Seconds
   }
   bool stop = false;
   if (courier_) {
-    const nlohmann::ordered_json report{
-        {"iteration", iteration}, {"iterations", iterations}, {"step_s", step.value()}, {"gpus", options_.gpus}};
-    stop = courier_->hand_over(report.dump(), iteration >= iterations);
+    const ElasticReport report{static_cast<double>(iteration), static_cast<double>(iterations), step, options_.gpus};
+    stop = courier_->hand_over(to_json(report).dump(), iteration >= iterations);
   }
   tell();
   return stop;

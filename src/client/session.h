@@ -107,6 +107,8 @@ class Session {
   void use_order(std::int64_t order);
   // Returns what the stage is to run, until the next use_order(); empty for the schedule's own order.
   [[nodiscard]] const std::vector<ScheduledComputation>& order_in_use() const;
+  // Returns what it posts before each of them (ScheduledComputation::transfers); empty where the schedule does not say.
+  [[nodiscard]] std::vector<std::array<int, 4>> transfers_in_use() const;
 
   // Whether begin and end must be called when the GPU begins and ends a computation, rather than when its work is
   // queued. This is so during the sweep, and when the server asks for reports of steps. For the training thread,

@@ -39,6 +39,17 @@ const std::vector<ScheduledComputation>& Session::order_in_use() const {
   return in_order_ ? in_order_->plan.computations : kSchedulesOwn;
 }
 
+std::vector<std::array<int, 4>> Session::transfers_in_use() const {
+  std::vector<std::array<int, 4>> transfers;
+  bool placed = false;
+  for (const ScheduledComputation& one : order_in_use()) {
+    transfers.push_back(one.transfers);
+    placed = placed || one.transfers != std::array<int, 4>{};
+  }
+  if (!placed) transfers.clear();
+  return transfers;
+}
+
 // While the ranks run an order that they have agreed on, a schedule in another one is none for them.
 bool Session::by_plan() const {
   return schedule_ && (schedule_->plan.order == 0 || schedule_->plan.order == order_in_use_);

@@ -27,14 +27,14 @@ void Session::follow_order() {
   std::erase_if(drifted, [&](const DriftedOperation& one) {
     return std::find(order.instructions.begin(), order.instructions.end(), one.instruction) == order.instructions.end();
   });
+  if (drifted.empty() || state_.steps < look_again_at_) return;
+  look_again_at_ = state_.steps + kBetweenCauses;
   std::vector<Megahertz> clocks;
   for (const Megahertz clock : clocks_) {
     const bool wanted =
         std::any_of(order.clocks_mhz.begin(), order.clocks_mhz.end(), [&](int mhz) { return Megahertz(mhz) == clock; });
     if (wanted) clocks.push_back(clock);
   }
-  if (drifted.empty() || state_.steps < look_again_at_) return;
-  look_again_at_ = state_.steps + kBetweenCauses;
   lock.unlock();
   PaceReport now;
   find_cause(now);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,10 @@ struct EngineJob {
   GpuShape wanted;             // what it asks for; its nodes are those that it must have, often none
   int wanted_nodes = 1;        // how many nodes it asks for
   std::vector<NodeGpus> gpus;  // what it has, by rising name of the node; empty unless it runs
+
+  [[nodiscard]] int gpu_count() const {
+    return std::accumulate(gpus.begin(), gpus.end(), 0, [](int all, const NodeGpus& one) { return all + one.count; });
+  }
 };
 
 struct EngineNode {

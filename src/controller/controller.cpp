@@ -68,7 +68,11 @@ void Controller::cycle(Seconds now) {
     if (const auto job = jobs_.find(id); job != jobs_.end()) records.push_back(job->second.record);
   }
   if (!records.empty()) store_.keep(records);
-  if (options_.mode == ControllerMode::kActs) act(view, now);
+  used_on_.clear();
+  for (const EngineJob& one : view.jobs) {
+    for (const NodeGpus& gpus : one.gpus) used_on_[gpus.node] += gpus.count;
+  }
+  if (options_.mode == ControllerMode::kActs) act(now);
   publish(view, now);
   const std::lock_guard lock(mutex_);
   status_.cycle = to_seconds(monotonic_now() - begin_ns);
@@ -142,10 +146,14 @@ void Controller::decide(Seconds now) {
 
 // ---- what follows
 
+int Controller::used_on(const std::string& node) const {
+  const auto used = used_on_.find(node);
+  return used == used_on_.end() ? 0 : used->second;
+}
+
 bool Controller::has_room(const GpuShape& target) const {
   return std::ranges::all_of(target.nodes, [&](const std::string& node) {
-    const auto used = used_on_.find(node);
-    return (used == used_on_.end() ? 0 : used->second) + target.gpus_per_node <= options_.spec.gpus_per_node;
+    return used_on(node) + target.gpus_per_node <= options_.spec.gpus_per_node;
   });
 }
 
@@ -159,8 +167,7 @@ Watts Controller::power_on(const Job& job, int gpus) const {
 
 // A job that has been released counts as if it ran: it may start at any moment.
 Watts Controller::drawn_by(const Job& job) const {
-  int gpus = 0;
-  for (const NodeGpus& one : job.seen.gpus) gpus += one.count;
+  int gpus = job.seen.gpu_count();
   if (gpus == 0 && job.wanted && job.seen.state == EngineJobState::kPending && !job.seen.held) {
     gpus = job.wanted->target.gpus();
   }
@@ -193,11 +200,7 @@ bool Controller::release(Job& job) {
   return done;
 }
 
-void Controller::act(const EngineView& view, Seconds now) {
-  used_on_.clear();
-  for (const EngineJob& one : view.jobs) {
-    for (const NodeGpus& gpus : one.gpus) used_on_[gpus.node] += gpus.count;
-  }
+void Controller::act(Seconds now) {
   drawn_ = Watts(0.0);
   for (const auto& [id, job] : jobs_) drawn_ += drawn_by(job);
   for (auto& [id, job] : jobs_) {
@@ -290,8 +293,7 @@ void Controller::settled(Job& job) {
   settle(job.index);
   one.phase = JobPhase::kRunning;
   one.done = job.record.iteration;
-  const ClusterJobKind& kind = scheduler_->state().kind_of(job.index);
-  one.power = scheduler_->state().counted(one.kind, at(kind.size_index(one.gpus)), at(one.speed));
+  one.power = power_on(job, one.gpus);
 }
 
 // The job is left where it is, and out of the scheduler's sight, until the time to try again has come.
@@ -342,10 +344,8 @@ ClusterJobStatus Controller::status_of(const Job& job) const {
   shown.job = job.seen.id;
   shown.user = job.seen.user_name;
   shown.kind = job.option.kind;
-  for (const NodeGpus& one : job.seen.gpus) {
-    shown.nodes.push_back(one.node);
-    shown.gpus += one.count;
-  }
+  for (const NodeGpus& one : job.seen.gpus) shown.nodes.push_back(one.node);
+  shown.gpus = job.seen.gpu_count();
   shown.to_gpus = job.wanted ? job.wanted->target.gpus() : shown.gpus;
   shown.iteration = job.record.iteration;
   shown.iterations = job.iterations();
@@ -357,11 +357,8 @@ ClusterJobStatus Controller::status_of(const Job& job) const {
                 : runs          ? "running"
                                 : "waiting";
   if (job.index < 0) return shown;
-  const ClusterState& state = scheduler_->state();
-  const ClusterJob& one = state.jobs[at(job.index)];
-  if (one.has_gpus()) {
-    shown.power = state.counted(one.kind, at(state.kind_of(job.index).size_index(one.gpus)), at(one.speed));
-  }
+  const ClusterJob& one = scheduler_->state().jobs[at(job.index)];
+  if (one.has_gpus()) shown.power = power_on(job, one.gpus);
   return shown;
 }
 
@@ -380,15 +377,11 @@ void Controller::publish(const EngineView& view, Seconds now) {
     next.jobs.push_back(status_of(job));
     next.power += next.jobs.back().power;
   }
-  std::map<std::string, int> used;
-  for (const EngineJob& one : view.jobs) {
-    for (const NodeGpus& gpus : one.gpus) used[gpus.node] += gpus.count;
-  }
   for (const EngineNode& node : view.nodes) {
     if (node.gpus == 0) continue;
     const auto index = node_index_.find(node.name);
     const bool ours = index != node_index_.end() && !scheduler_->placement().is_away(index->second);
-    next.nodes.push_back({node.name, node.state, node.gpus, used[node.name], ours});
+    next.nodes.push_back({node.name, node.state, node.gpus, used_on(node.name), ours});
   }
   const std::lock_guard lock(mutex_);
   next.cycle = status_.cycle;

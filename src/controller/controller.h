@@ -129,6 +129,7 @@ class Controller : private SchedulerHost {
   int kind_of(const ElasticOption& option);
   int add_job(const Job& job);
   void leave_alone(Job& job, const std::string& why);
+  [[nodiscard]] bool is_beside_others(const Job& job) const;
   [[nodiscard]] bool is_eligible(const Job& job) const;
   [[nodiscard]] bool is_rigid(const Job& job) const { return job.record.failures >= options_.tries; }
   [[nodiscard]] std::string obstacle(const Job& job);
@@ -138,7 +139,7 @@ class Controller : private SchedulerHost {
   // The decision, and what follows.
   void decide(Seconds now);
   [[nodiscard]] GpuShape target_of(const Job& job) const;
-  void act(const EngineView& view, Seconds now);
+  void act(Seconds now);
   void step(Job& job, Seconds now);
   void settled(Job& job);
   void failed(Job& job, Seconds now, const std::string& why);
@@ -146,6 +147,7 @@ class Controller : private SchedulerHost {
   void set_held(Job& job, bool held);
   void hold(Job& job);
   bool release(Job& job);
+  [[nodiscard]] int used_on(const std::string& node) const;
   [[nodiscard]] bool has_room(const GpuShape& target) const;
   [[nodiscard]] Watts power_on(const Job& job, int gpus) const;
   [[nodiscard]] Watts drawn_by(const Job& job) const;

@@ -168,9 +168,7 @@ void Controller::take_report(Job& job, const ElasticReport& told) {
   job.record.iteration = told.iteration;
   if (told.iterations > 0.0) job.record.iterations = told.iterations;
   changed_.insert(job.seen.id);
-  int gpus = 0;
-  for (const NodeGpus& one : job.seen.gpus) gpus += one.count;
-  if (job.seen.state != EngineJobState::kRunning || told.gpus != gpus) return;
+  if (job.seen.state != EngineJobState::kRunning || told.gpus != job.seen.gpu_count()) return;
   ++job.reports;
   if (told.step.value() > 0.0) job.step = told.step;
   if (job.index < 0 || job.wanted) return;
@@ -287,6 +285,10 @@ void Controller::leave_alone(Job& job, const std::string& why) {
   job.why = why;
 }
 
+bool Controller::is_beside_others(const Job& job) const {
+  return std::ranges::any_of(job.seen.gpus, [&](const NodeGpus& one) { return others_on_.count(one.node) != 0; });
+}
+
 // A job that cannot be moved makes its nodes those of others, and so every job on them.
 void Controller::find_others(const EngineView& view) {
   others_on_.clear();
@@ -303,15 +305,13 @@ void Controller::find_others(const EngineView& view) {
     again = false;
     for (auto& [id, job] : jobs_) {
       if (job.wanted || job.seen.gpus.empty()) continue;
-      const bool beside =
-          std::ranges::any_of(job.seen.gpus, [&](const NodeGpus& one) { return others_on_.count(one.node) != 0; });
       const bool stays = job.index < 0 && !is_eligible(job);
-      if (beside || stays) again |= add(job.seen);
+      if (stays || is_beside_others(job)) again |= add(job.seen);
     }
   }
   for (auto& [id, job] : jobs_) {
     if (job.index < 0 || job.wanted || job.seen.gpus.empty()) continue;
-    if (others_on_.count(job.seen.gpus.front().node) == 0) continue;
+    if (!is_beside_others(job)) continue;
     leave_alone(job, "it shares a node with jobs that are not elastic");
     causes_.push_back(fmt::format("job {} shares a node with others", id));
   }
@@ -337,8 +337,7 @@ bool Controller::adopt(Job& job, const GpuShape& shape, int speed) {
   if (away || !scheduler_->adopted(index, *nodes, shape.gpus_per_node, speed)) return false;
   job.index = index;
   ClusterJob& one = scheduler_->state().jobs[at(index)];
-  const ClusterJobKind& kind = scheduler_->state().kind_of(index);
-  one.power = scheduler_->state().counted(one.kind, at(kind.size_index(one.gpus)), at(speed));
+  one.power = power_on(job, one.gpus);
   return true;
 }
 
@@ -372,9 +371,7 @@ void Controller::adopt(Seconds now) {
     const bool runs = job->seen.state == EngineJobState::kRunning;
     if (!job->wanted && runs) {
       const std::optional<GpuShape> shape = shape_of(job->seen);
-      const bool beside =
-          std::ranges::any_of(job->seen.gpus, [&](const NodeGpus& one) { return others_on_.count(one.node) != 0; });
-      if (beside || !is_eligible(*job)) {
+      if (is_beside_others(*job) || !is_eligible(*job)) {
         if (job->why.empty()) job->why = "it lies where the scheduler would not put it, or beside other jobs";
         continue;
       }
@@ -421,7 +418,7 @@ void Controller::set_limit(const EngineView& view, Seconds now) {
   for (const EngineJob& one : view.jobs) {
     const auto job = jobs_.find(one.id);
     if (job != jobs_.end() && job->second.index >= 0) continue;
-    for (const NodeGpus& gpus : one.gpus) others += gpus.count;
+    others += one.gpu_count();
   }
   for (const EngineNode& node : view.nodes) all += node.gpus;
   others_power_ = options_.spec.limit * static_cast<double>(others) +

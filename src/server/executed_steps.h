@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <vector>
 
 #include "plan/executed_step.h"
+#include "server/incomplete_steps.h"
 #include "server/job.h"
 #include "wire/job_messages.h"
 
@@ -23,7 +23,7 @@ class ExecutedSteps {
 
  private:
   std::int64_t version_ = 0;
-  std::map<std::int64_t, std::vector<std::vector<MeasuredTimes>>> steps_;  // by number, then by stage
+  IncompleteSteps steps_;
 };
 
 }  // namespace flyball

@@ -18,7 +18,6 @@
 namespace flyball {
 namespace {
 
-constexpr std::size_t kMostWaiting = 16;  // that wait for a stage; beyond that the oldest is dropped
 // A computation that begins before its input, by more than this share of how long computations take, belongs to another
 // order than the schedule's.
 constexpr double kOtherOrder = 0.05;
@@ -48,17 +47,7 @@ StepTaken Handovers::add(const Job& job, const StepReport& report) {
   }
   const std::size_t expected = measured_operations(*dag_, rank.pp_rank).size();
   if (rank.dp_rank == 0 && rank.tp_rank == 0 && report.begin.size() == expected) {
-    auto& stages = steps_[report.step];
-    stages.resize(found_.size());
-    stages[stage].clear();
-    for (std::size_t i = 0; i < expected; ++i) {
-      stages[stage].push_back({to_nanoseconds(report.begin[i]), to_nanoseconds(report.end[i])});
-    }
-    if (std::none_of(stages.begin(), stages.end(), [](const auto& times) { return times.empty(); })) {
-      join(stages);
-      steps_.erase(steps_.begin(), steps_.upper_bound(report.step));
-    }
-    if (steps_.size() > kMostWaiting) steps_.erase(steps_.begin());
+    if (const auto stages = steps_.add(report, stage, found_.size())) join(*stages);
   }
   // Other programs hold up the handovers of whole steps: the step in the middle counts.
   const auto& [forward, backward] = found_[stage];
@@ -71,7 +60,7 @@ void Handovers::begin_anew() {
   std::fill(found_.begin(), found_.end(), std::array<Found, 2>());
 }
 
-void Handovers::join(const std::vector<std::vector<MeasuredTimes>>& stages) {
+void Handovers::join(const IncompleteSteps::Stages& stages) {
   const ExecutedStep step = join_stages(*dag_, stages);
   std::vector<std::array<std::vector<Nanoseconds>, 2>> times_to(stages.size());
   Nanoseconds computing = 0;

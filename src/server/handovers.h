@@ -7,12 +7,11 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <vector>
 
 #include "pipeline/computation_dag.h"
-#include "plan/executed_step.h"
+#include "server/incomplete_steps.h"
 #include "server/job.h"
 #include "wire/job_messages.h"
 
@@ -35,11 +34,11 @@ class Handovers {
     std::int64_t count = 0;        // of handovers
   };
 
-  void join(const std::vector<std::vector<MeasuredTimes>>& stages);
+  void join(const IncompleteSteps::Stages& stages);
 
-  std::optional<ComputationDag> dag_;                                      // of the job's schedule, without a profile
-  std::map<std::int64_t, std::vector<std::vector<MeasuredTimes>>> steps_;  // by number, then by stage
-  std::vector<std::array<Found, 2>> found_;                                // by stage, of forwards and of backwards
+  std::optional<ComputationDag> dag_;  // of the job's schedule, without a profile
+  IncompleteSteps steps_;
+  std::vector<std::array<Found, 2>> found_;  // by stage, of forwards and of backwards
 };
 
 }  // namespace flyball

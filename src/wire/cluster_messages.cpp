@@ -30,7 +30,8 @@ Record<ElasticAnswer> description_of(const ElasticAnswer* /*type*/) {
   return Record<R>::answer("ElasticAnswer", kAnswer)
       .field("stop", &R::stop,
              "Whether the job is to write a checkpoint and end with status 0. It is then put back into the queue and "
-             "started again with other GPUs.");
+             "started again with other GPUs.",
+             {.needed = true});
 }
 
 Record<BudgetOrder> description_of(const BudgetOrder* /*type*/) {
