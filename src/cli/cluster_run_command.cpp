@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
@@ -23,6 +22,7 @@
 #include "base/monotonic_time.h"
 #include "base/record.h"
 #include "base/token_file.h"
+#include "base/wall_clock.h"
 #include "cli/cluster_options.h"
 #include "cli/console.h"
 #include "cli/option_values.h"
@@ -38,10 +38,6 @@ namespace flyball {
 namespace {
 
 constexpr std::size_t kShortestClusterToken = 16;
-
-Seconds unix_now() {
-  return Seconds(std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count());
-}
 
 // "12kW", "1.5 MW", "900" (watts).
 Watts parse_watts(std::string_view option, std::string_view text) {
@@ -78,7 +74,8 @@ Seconds parse_until(std::string_view option, std::string_view text) {
     }
     return Seconds(static_cast<double>(at));
   }
-  if (const auto length = parse_duration_seconds(text); length && *length > 0.0) return unix_now() + Seconds(*length);
+  if (const auto length = parse_duration_seconds(text); length && *length > 0.0)
+    return Seconds(now_seconds()) + Seconds(*length);
   throw UsageError(
       fmt::format("{} takes a time of day such as 18:00 or a duration such as 3600s, not '{}'", option, text));
 }
@@ -122,7 +119,7 @@ void run_dry(const ClusterRunOptions& options) {
   SlurmEngine engine(options.engine_limit);
   ControllerStore store("");
   Controller controller(engine, store, controller_options(options), [](const std::string&) {});
-  controller.cycle(unix_now());
+  controller.cycle(Seconds(now_seconds()));
   std::string text;
   for (const std::string& line : controller.decided()) text += line + "\n";
   print_result(text.empty() ? "nothing is to be changed\n" : text);
@@ -147,7 +144,7 @@ class CycleThread {
  private:
   void work() {
     // The wall clock at the start, and the monotonic clock from there on.
-    const Seconds begin = unix_now() - to_seconds(monotonic_now());
+    const Seconds begin = Seconds(now_seconds()) - to_seconds(monotonic_now());
     std::string trouble;
     std::unique_lock lock(mutex_);
     while (!stopping_) {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/monotonic_time.h"
+#include "base/wall_clock.h"
 #include "server/executed_steps.h"
 #include "server/handovers.h"
 #include "server/job_book.h"
-#include "server/wall_clock.h"
 
 namespace flyball {
 

@@ -9,8 +9,8 @@
 #include "base/json_object.h"
 #include "base/record.h"
 #include "base/text.h"
+#include "base/wall_clock.h"
 #include "net/json_response.h"
-#include "server/wall_clock.h"
 
 namespace flyball {
 namespace {

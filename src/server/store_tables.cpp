@@ -13,7 +13,7 @@
 #include "base/json_object.h"
 #include "base/record.h"
 #include "base/text.h"
-#include "server/wall_clock.h"
+#include "base/wall_clock.h"
 
 namespace flyball {
 namespace {

@@ -14,13 +14,13 @@
 
 #include "base/index.h"
 #include "base/record.h"
+#include "base/wall_clock.h"
 #include "pipeline/pipeline_spec.h"
 #include "pipeline/power_curve.h"
 #include "server/job_plan.h"
 #include "server/limited_plan.h"
 #include "server/measurements.h"
 #include "server/test_server.h"
-#include "server/wall_clock.h"
 
 namespace flyball {
 namespace {
