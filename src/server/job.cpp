@@ -45,12 +45,11 @@ std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const Job
   const auto texts = std::make_shared<Deployment::Texts>();
   for (const auto& computations : schedule.stages) {
     const auto order = remeasured.find(static_cast<int>(texts->tails.size()));
-    const std::string again =
-        order == remeasured.end() ? "" : fmt::format(R"("remeasure":{},)", to_json(order->second).dump());
+    const std::string again = order == remeasured.end() ? "null" : to_json(order->second).dump();
     texts->tails.push_back(fmt::format(
         R"("stage":{},"point":{},"iteration_time_s":{},"iteration_energy_j":{},"straggler_power_w":{},)"
         R"("allowed_time_s":{},"max_clock_time_s":{},"at_maximum":{},"report_steps":{},"limited":{},"order":{},)"
-        R"({}"computations":{}}})",
+        R"("remeasure":{},"computations":{}}})",
         texts->tails.size(), run.point, schedule.time.value(), schedule.energy.value(),
         schedule.straggler_power.value(), allowed.value(), promised_against.value(), at_maximum,
         plan.wants_steps() && !at_maximum, plan.is_limited(), plan.order(), again, computations_text(computations)));

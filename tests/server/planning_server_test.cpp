@@ -54,6 +54,19 @@ TEST(PlanningServer, ProfilesPlansAndGivesEveryRankItsStage) {
   }
 }
 
+// The server writes schedules by hand, for speed; the description says which fields they have.
+TEST(PlanningServer, SendsSchedulesWithEveryFieldOfTheirDescription) {
+  ServerThread server;
+  const JobRequest job = small_job();
+  Client client(server.port(), kToken);
+  run_profiling(client, job);
+  const nlohmann::json sent = client.get("/v1/jobs/job/ranks/0/schedule");
+  const nlohmann::json described = to_json(RankSchedule{});
+  for (const auto& field : described.items()) EXPECT_TRUE(sent.contains(field.key())) << field.key();
+  EXPECT_EQ(sent.size(), described.size());
+  EXPECT_TRUE(sent["remeasure"].is_null());
+}
+
 TEST(PlanningServer, CountsARepeatedReportOnce) {
   ServerThread server;
   const JobRequest job = small_job();
