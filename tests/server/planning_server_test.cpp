@@ -60,7 +60,7 @@ TEST(PlanningServer, SendsSchedulesWithEveryFieldOfTheirDescription) {
   const JobRequest job = small_job();
   Client client(server.port(), kToken);
   run_profiling(client, job);
-  const nlohmann::json sent = client.get("/v1/jobs/job/ranks/0/schedule");
+  const nlohmann::json sent = client.get("/v1/jobs/job/ranks/0/schedule?wait_s=30");
   const nlohmann::json described = to_json(RankSchedule{});
   for (const auto& field : described.items()) EXPECT_TRUE(sent.contains(field.key())) << field.key();
   EXPECT_EQ(sent.size(), described.size());
