@@ -37,6 +37,8 @@
 namespace flyball {
 namespace {
 
+constexpr Seconds kActWithin{0.5};
+
 constexpr std::size_t kShortestClusterToken = 16;
 
 // "12kW", "1.5 MW", "900" (watts).
@@ -108,6 +110,7 @@ ControllerOptions controller_options(const ClusterRunOptions& options) {
   made.policy = options.policy.value_or(std::string(kDefaultPolicy));
   made.budget = *options.budget;
   made.stop_within = options.stop_within;
+  made.act_within = kActWithin;
   if (options.observe) made.mode = ControllerMode::kObserves;
   if (options.dry_run) made.mode = ControllerMode::kDryRun;
   return made;

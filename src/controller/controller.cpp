@@ -16,7 +16,8 @@
 namespace flyball {
 namespace {
 
-constexpr int kMostDecisions = 4;  // in one cycle
+constexpr int kMostDecisions = 4;       // in one cycle
+constexpr std::size_t kMostCauses = 3;  // told with a decision; every job that it moves shows them
 
 std::string words_of(const GpuShape& shape) {
   if (shape.nodes.empty()) return "no GPUs";
@@ -118,7 +119,9 @@ GpuShape Controller::target_of(const Job& job) const {
 void Controller::decide(Seconds now) {
   for (int round = 0; round < kMostDecisions && scheduler_->is_due(); ++round) scheduler_->decide();
   if (causes_.empty()) causes_.emplace_back("what is known has changed");
-  const std::string cause = fmt::format("{}", fmt::join(causes_, ", "));
+  const std::size_t told = std::min(causes_.size(), kMostCauses);
+  std::string cause = fmt::format("{}", fmt::join(causes_.begin(), causes_.begin() + static_cast<long>(told), ", "));
+  if (told < causes_.size()) cause += fmt::format(" and {} more", causes_.size() - told);
   std::vector<Transition> changes;
   for (auto& [id, job] : jobs_) {
     // Of a job that the engine is changing, more will be known when it has done so.
@@ -203,7 +206,13 @@ bool Controller::release(Job& job) {
 void Controller::act(Seconds now) {
   drawn_ = Watts(0.0);
   for (const auto& [id, job] : jobs_) drawn_ += drawn_by(job);
-  for (auto& [id, job] : jobs_) {
+  const Nanoseconds begin = monotonic_now();
+  auto next = jobs_.upper_bound(acted_);
+  for (std::size_t turns = 0; turns < jobs_.size(); ++turns, ++next) {
+    if (turns > 0 && to_seconds(monotonic_now() - begin) > options_.act_within) break;
+    if (next == jobs_.end()) next = jobs_.begin();
+    Job& job = next->second;
+    acted_ = next->first;
     if (job.is_odd) continue;
     if (job.wanted) {
       step(job, now);

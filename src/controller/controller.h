@@ -12,6 +12,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -46,7 +47,9 @@ struct ControllerOptions {
   Seconds stop_within{30};     // how long a job may take to end once it was asked to
   Seconds settle_within{120};  // how long a transition may take besides
   Seconds back_off{60};  // how long a job is left alone after its first failed transition; twice that after the next
-  int tries = 3;         // failed transitions after which it is left alone for good
+  // How long a cycle asks things of the engine before it looks at the cluster again; the rest is asked for then.
+  Seconds act_within{std::numeric_limits<double>::infinity()};
+  int tries = 3;  // failed transitions after which it is left alone for good
 };
 
 // A report that cannot be taken. `status` is HTTP's: 403 where the job is another user's, 404 where there is none, 503
@@ -170,6 +173,7 @@ class Controller : private SchedulerHost {
   std::set<std::int64_t> refused_;      // jobs with an option that is wrong
   std::set<std::string> others_on_;     // nodes with jobs that are not elastic, or not movable
   std::map<std::string, int> used_on_;  // GPUs that any job has
+  std::int64_t acted_ = 0;              // the job that was the last one's turn
   Watts drawn_;                         // at most, by the scheduler's jobs as they run now or have been released
   std::set<std::int64_t> changed_;      // whose record is to be kept
   std::optional<PowerOrder> order_;

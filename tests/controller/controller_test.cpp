@@ -118,6 +118,27 @@ TEST(Controller, GrowsAJobWhenAnotherHasEnded) {
   EXPECT_THAT(site.engine.acts, IsEmpty());  // nothing more happens
 }
 
+// Without any time to act in, a cycle still gives one job its turn, and the next cycle the next one.
+TEST(Controller, SpreadsActsOverCyclesWhereTheyTakeLong) {
+  ControllerOptions how = options();
+  how.act_within = Seconds(0.0);
+  Site site(2, how);
+  for (int job = 1; job <= 3; ++job) site.engine.submit(job, elastic("a", 1, 2));
+  site.cycles(4);
+  EXPECT_THAT(site.engine.acts, ElementsAre("resize 1", "resize 2", "resize 3", "start 1"));
+  site.cycles(6);
+  for (int job = 1; job <= 3; ++job) EXPECT_EQ(site.gpus(job), 2) << job;
+}
+
+// Of many causes at once the first few are told.
+TEST(Controller, TellsFewOfManyCauses) {
+  Site site(2);
+  for (int job = 1; job <= 8; ++job) site.engine.submit(job, elastic("a", 1, 1));
+  site.cycles(1);
+  EXPECT_THAT(site.why(8), HasSubstr("job 3 has come and "));
+  EXPECT_THAT(site.why(8), Not(HasSubstr("job 4 has come")));
+}
+
 TEST(Controller, HoldsWhatIsNotHeldAndAdoptsWhatRuns) {
   Site site(2);
   site.engine.submit(1, elastic("a"), false).wanted.nodes.clear();
