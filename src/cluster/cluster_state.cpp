@@ -28,11 +28,6 @@ const IterationCost& ClusterState::believed_cost(int job, int gpus, int speed) c
   return believed[at(kind)].at(at(kinds[at(kind)].size_index(gpus)), at(speed));
 }
 
-Watts ClusterState::counted(int kind, std::size_t size, std::size_t speed) const {
-  const auto index = static_cast<std::size_t>(kind);
-  return counted_power[index][size * kinds[index].speeds + speed];
-}
-
 bool ClusterState::to_be_profiled(int job, int size) const {
   const ClusterJob& one = jobs[at(job)];
   if (!profiling || !kinds[at(one.kind)].elastic || one.was_profiled(size)) return false;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/index.h"
 #include "base/units.h"
 #include "cluster/job_kind.h"
 
@@ -109,7 +110,9 @@ struct ClusterState {
   // What an iteration of the job is believed to take on this number of GPUs, a size of its kind, at this speed.
   [[nodiscard]] const IterationCost& believed_cost(int job, int gpus, int speed) const;
   // The power with which jobs of a kind count against the limit (power_book.h).
-  [[nodiscard]] Watts counted(int kind, std::size_t size, std::size_t speed) const;
+  [[nodiscard]] Watts counted(int kind, std::size_t size, std::size_t speed) const {
+    return counted_power[at(kind)][size * kinds[at(kind)].speeds + speed];
+  }
   // Whether the job would be profiled if it now started at that size of its kind.
   [[nodiscard]] bool to_be_profiled(int job, int size) const;
   // Whether the job keeps its GPUs: it is being profiled or is about to be, or is in transition.

@@ -192,8 +192,8 @@ void Controller::learn(Job& job) {
                           kind.clocks[at(one.speed)].value(),
                           job.step.value(),
                           (power * job.step).value()};
-  scheduler_->learn(job.index, {one.speed}, [&](const ProfiledSize&) {
-    return std::vector<IterationCost>(kind.speeds, {job.step, power * job.step});
+  scheduler_->learn(job.index, {one.speed}, [&](const ProfiledSize&, int) {
+    return IterationCost{job.step, power * job.step};
   });
   store_.keep(cost);
   scheduler_->limit_changed(state.power_limit);  // decide with what is known now
@@ -222,8 +222,8 @@ int Controller::kind_of(const ElasticOption& option) {
     const auto clock = std::ranges::find(kind.clocks, Megahertz(cost.clock_mhz));
     if (cost.kind != kind.model || size < 0 || clock == kind.clocks.end()) continue;
     scheduler_->learn({{index, size, cost.nodes}, {static_cast<int>(clock - kind.clocks.begin())}},
-                      [&](const ProfiledSize&) {
-                        return std::vector<IterationCost>(kind.speeds, {Seconds(cost.time_s), Joules(cost.energy_j)});
+                      [&](const ProfiledSize&, int) {
+                        return IterationCost{Seconds(cost.time_s), Joules(cost.energy_j)};
                       });
   }
   return index;

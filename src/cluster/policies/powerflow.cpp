@@ -104,7 +104,8 @@ class PowerFlow : public Policy {
       std::iota(changed.begin(), changed.end(), 0);
     }
     levels_.resize(cluster.kinds.size());
-    const auto is_old = [&](const Step& step) { return std::ranges::binary_search(changed, step.kind); };
+    for (const int kind : changed) levels_[at(kind)].clear();
+    const auto is_old = [&](const Step& step) { return levels_[at(step.kind)].empty(); };
     std::erase_if(doublings_, is_old);
     std::erase_if(raises_, is_old);
     const std::size_t doublings = doublings_.size();
@@ -282,6 +283,11 @@ class PowerFlow : public Policy {
     for (JobPlan& one : jobs_) {
       one.is_faster = one.level == one.now && cluster.jobs[at(one.job)].speed == plan(one.kind, one.level).speed + 1;
     }
+    // Most jobs stay as they are, whatever the others get.
+    std::erase_if(jobs_, [&](const JobPlan& one) {
+      const LevelPlan& here = plan(one.kind, one.level);
+      return one.level == one.now && here.faster == 0 && cluster.jobs[at(one.job)].speed == here.speed;
+    });
     std::ranges::sort(jobs_, {}, [](const JobPlan& one) { return std::tuple(one.kind, !one.is_faster, one.job); });
     for (const JobPlan& one : jobs_) {
       const ClusterJob& job = cluster.jobs[at(one.job)];
