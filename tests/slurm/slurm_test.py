@@ -25,6 +25,19 @@ from http.server import BaseHTTPRequestHandler
 from cluster import BUILD, DEMO, SKIPPED, SOURCE, missing, up
 
 
+def boards_of(details):
+    """Boards by node of `scontrol show job -d`: {"n1": [0, 1]}."""
+    boards = {}
+    for nodes, indices in re.findall(r"\bNodes=(\S+) .*?GRES=\S*?\(IDX:([\d,-]+)\)", details):
+        numbers = []
+        for part in indices.split(","):
+            first, _, last = part.partition("-")
+            numbers += range(int(first), int(last or first) + 1)
+        first, _, last = nodes.replace("n", "").strip("[]").partition("-")
+        boards.update({f"n{number}": numbers for number in range(int(first), int(last or first) + 1)})
+    return boards
+
+
 class Controller(socketserver.ThreadingUnixStreamServer):
     """Hears reports at the address that the plugin gives to jobs."""
 
@@ -148,7 +161,7 @@ class Slurm(unittest.TestCase):
                           f"{flyball} sim work --gpu ${{CUDA_VISIBLE_DEVICES%%,*}} --seconds 2'\n")
         number = self.submit("--nodes=2", "--gpus-per-node=2", script)
         self.wait("the job", lambda: self.job(number)["JobState"] == "RUNNING")
-        boards = DEMO.boards_of(self.ask("scontrol", "show", "job", "-d", "-o", number))
+        boards = boards_of(self.ask("scontrol", "show", "job", "-d", "-o", number))
         self.ended(number)
         table = pathlib.Path(self.folder, "log", "jobs.csv")
 
