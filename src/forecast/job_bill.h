@@ -45,8 +45,8 @@ struct JobBill {
   JobBillRow total;
 };
 
-// Adds up a tidy table. Carbon dioxide is charged by the intensity while a run lasted, at its mean power; `tariff.start`
-// is not used, since runs have dates. Cost: two sorts.
+// Adds up a tidy table. Carbon dioxide is charged by the intensity while a run lasted, at its mean power;
+// `tariff.start` is not used, since runs have dates. Cost: two sorts.
 [[nodiscard]] JobBill bill_of_jobs(const JobTable& table, JobGrouping by, const JobPeriod& period,
                                    const Tariff& tariff);
 

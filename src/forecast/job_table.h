@@ -49,8 +49,8 @@ struct JobTable {
 
 // Adds the lines of a file. Its header names the columns: job, user, node, gpus (numbers with blanks between), begin_s,
 // seconds, energy_j (empty: unknown) and, in newer tables, account, partition, kind. Further columns are ignored.
-// Another header may follow, where a newer epilog went on with the file, or files were put together. `progress` gets the
-// share of the file that is read, now and then, and may throw. Throws InputError where there is no header, and what
+// Another header may follow, where a newer epilog went on with the file, or files were put together. `progress` gets
+// the share of the file that is read, now and then, and may throw. Throws InputError where there is no header, and what
 // ByteSource throws. 1,000,000 lines take about a second.
 void read_job_table(ByteSource& bytes, JobTable& table, const std::function<void(double)>& progress);
 

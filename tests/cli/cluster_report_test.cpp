@@ -1,4 +1,4 @@
-// flyball cluster report, as a program: formats, files, dates. What the sums are is in tests/forecast/job_bill_test.cpp.
+// flyball cluster report, as a program: formats, files, dates. The sums are tested in tests/forecast/job_bill_test.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -273,8 +273,8 @@ class Scripts(unittest.TestCase):
 
     def epilog(self, noted, counters, **variables):
         (self.folder / "1041").write_text(noted)
-        self.command("curl", "cat <<'EOF'\n" + "".join(
-            f'flyball_gpu_energy_joules_total{{gpu="{gpu}",uuid="x"}} {energy}\n' for gpu, energy in counters.items()) + "EOF")
+        told = [f'flyball_gpu_energy_joules_total{{gpu="{gpu}",uuid="x"}} {energy}' for gpu, energy in counters.items()]
+        self.command("curl", "\n".join(["cat <<'EOF'", *told, "EOF"]))
         self.run_script("epilog", **{"SLURM_JOB_USER": "ann", "SLURM_JOB_GPUS": "0,2", "SLURM_JOB_ACCOUNT": "acme",
                                      "SLURM_JOB_PARTITION": "gpus", **variables})
         self.assertFalse((self.folder / "1041").exists())
@@ -285,16 +285,18 @@ class Scripts(unittest.TestCase):
         line = self.epilog(noted, {0: 150, 1: 9, 2: 1020})
         self.assertRegex(line, r"^1041,ann,acme,gpus,,n1,0 2,1795219200\.5,\d+\.\d\d,69\.5$")  # 50 + 19.5
         # A counter that went back, one that is missing now, and one that was missing then.
-        for counters, was in (({0: 99, 2: 1020}, noted), ({0: 150}, noted), ({0: 150, 2: 1020}, noted.replace("gpu 2", "gpu 3"))):
+        for counters, was in [({0: 99, 2: 1020}, noted), ({0: 150}, noted),
+                              ({0: 150, 2: 1020}, noted.replace("gpu 2", "gpu 3"))]:
             self.assertTrue(self.epilog(was, counters).endswith(","))
         line = self.epilog(noted, {0: 150, 2: 1020}, SLURM_JOB_ACCOUNT='a,"b"',
-                           SLURM_JOB_COMMENT="mine flyball:elastic,kind=bert-1.3b,iterations=5,min=1,max=2;flyball:held")
+                           SLURM_JOB_COMMENT="mine flyball:elastic,kind=bert-1.3b,iterations=5,max=2;flyball:held")
         self.assertIn("1041,ann,a__b_,gpus,bert-1.3b,n1,", line)
         self.assertEqual(self.epilog(noted, {0: 150, 2: 1020}, SLURM_JOB_GPUS="").count(","), 9)  # no further line
         self.assertEqual(len(self.table.read_text().splitlines()), 1 + 5)
 
     def test_the_epilog_goes_on_with_an_older_table(self):
-        self.table.write_text("job,user,node,gpus,begin_s,seconds,energy_j\n7,bob,n1,0,1795219100.5,10.0,500.0\n8,bob,n")
+        self.table.write_text("job,user,node,gpus,begin_s,seconds,energy_j\n"
+                              "7,bob,n1,0,1795219100.5,10.0,500.0\n8,bob,n")
         self.command("squeue", "echo acme")
         environment = {"SLURM_JOB_GPUS": "0"}
         noted = "time 1795219200.5 0.00\ngpu 0 100\n"
@@ -302,8 +304,8 @@ class Scripts(unittest.TestCase):
         self.epilog(noted.replace("200.5", "300.5"), {0: 160}, **environment)
         lines = self.table.read_text().splitlines()
         self.assertEqual(len(lines), 6)
-        said = subprocess.run([BUILD / "flyball", "cluster", "report", "--by", "account", "--format", "csv", self.table],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=True)
+        words = [BUILD / "flyball", "cluster", "report", "--by", "account", "--format", "csv", self.table]
+        said = subprocess.run(words, capture_output=True, text=True, check=True)
         rows = {row["account"]: row for row in csv.DictReader(said.stdout.splitlines())}
         self.assertEqual((rows[""]["energy_j"], rows["acme"]["energy_j"]), ("500.0", "110.0"))
         self.assertIn("jobs.csv:3: the line has 3 fields", said.stderr)
@@ -313,12 +315,14 @@ class Scripts(unittest.TestCase):
                               "10411,ann,n1,0,1795219200,10,9\n")
         pathlib.Path(self.folder, "jobs-n2.csv").write_text(
             "job,user,account,partition,kind,node,gpus,begin_s,seconds,energy_j\n1041,ann,,,,n2,0,1795219200,10,3000\n")
-        self.command("squeue", 'case "$*" in *%T*) echo 1041 COMPLETED ;; *) echo "old;flyball:energy_j=1.0,mean_w=2.0   " ;; esac')
+        self.command("squeue", 'case "$*" in *%T*) echo 1041 COMPLETED ;;\n'
+                     '*) echo "old;flyball:energy_j=1.0,mean_w=2.0   " ;; esac')
         self.command("scontrol", "exit 1")  # "Job has already finished"
         self.command("sacctmgr", f'printf "%s\n" "$@" >{self.said}')
         self.run_script("epilog_slurmctld", "--in-background")
-        self.assertEqual(self.said.read_text().splitlines(), [
-            "-i", "modify", "job", "where", "jobid=1041", "set", "AdminComment=old;flyball:energy_j=5000.0,mean_w=500.0,run_s=10.00"])
+        self.assertEqual(self.said.read_text().splitlines(),
+                         ["-i", "modify", "job", "where", "jobid=1041", "set",
+                          "AdminComment=old;flyball:energy_j=5000.0,mean_w=500.0,run_s=10.00"])
         # Of an array, one job is meant.
         self.run_script("epilog_slurmctld", "--in-background", SLURM_ARRAY_JOB_ID="1041", SLURM_ARRAY_TASK_ID="3")
         self.assertIn("jobid=1041_3", self.said.read_text())
