@@ -109,7 +109,7 @@ class TableReader {
     made.begin = *begin;
     const auto length = parse_decimal(text(kSeconds), 9);
     if (!length || std::abs(*length) > kLongest) throw bad(kSeconds, "a number of seconds");
-    made.length = *length;
+    made.length = length;
     if (!text(kEnergy).empty()) {
       const auto energy = parse_number(text(kEnergy));
       if (!energy || std::abs(*energy) > kMostEnergy.value()) throw bad(kEnergy, "an energy in joules");
