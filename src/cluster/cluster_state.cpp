@@ -33,6 +33,8 @@ Watts ClusterState::counted(int kind, std::size_t size, std::size_t speed) const
   return counted_power[index][size * kinds[index].speeds + speed];
 }
 
+Seconds ClusterState::restart_of(int kind) const { return kinds[at(kind)].restart.value_or(spec.restart); }
+
 bool ClusterState::to_be_profiled(int job, int size) const {
   const ClusterJob& one = jobs[at(job)];
   if (!profiling || !kinds[at(one.kind)].elastic || one.was_profiled(size)) return false;

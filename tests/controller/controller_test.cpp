@@ -425,6 +425,77 @@ TEST(Controller, LowersBeforeItRaises) {
   EXPECT_EQ(site.gpus(2), 4);
 }
 
+// A change that was measured to cost 5 s is made for a job that has 200 s left on four GPUs, since twice as many are
+// believed to save tens of seconds of them; one that costs 300 s is not, since no change saves more than the 200 s.
+TEST(Controller, ChargesWhatAChangeWasMeasuredToCost) {
+  for (const double cost : {5.0, 300.0}) {
+    SCOPED_TRACE(cost);
+    Site site(2);
+    site.engine.submit(1, elastic("a"));
+    site.engine.submit(2, elastic("b"));
+    site.cycles(6);
+    (void)site.controller->report(2, 1000, {100.0, 1e6, Seconds(0.1), 4});
+    site.cycle();
+    site.engine.end(1);
+    site.cycle();
+    ASSERT_TRUE(site.controller->report(2, 1000, {100.0, 1e6, Seconds(0.1), 4}).stop);
+    site.cycle();  // which counts the time from here
+    const Seconds told = site.now;
+    site.engine.end(2);
+    while (site.now < told + Seconds(cost)) site.cycle();
+    ASSERT_EQ(site.gpus(2), 8);
+    EXPECT_THAT(site.store->restarts(), IsEmpty());
+    EXPECT_EQ(site.controller->status().kinds.at(0).measured, 0);
+    EXPECT_EQ(site.controller->status().kinds.at(0).restart, site.given.spec.restart);
+    // One iteration of a second was done meanwhile.
+    (void)site.controller->report(2, 1000, {101.0, 1e6, Seconds(1.0), 8});
+    site.cycle();
+    site.start();  // it is kept
+    site.cycle();
+    const std::vector<ClusterKindStatus> kinds = site.controller->status().kinds;
+    ASSERT_EQ(kinds.size(), 1U);
+    EXPECT_EQ(kinds[0].kind, "b");
+    EXPECT_EQ(kinds[0].measured, 1);
+    EXPECT_DOUBLE_EQ(kinds[0].restart.value(), cost);
+    site.engine.end(2, EngineJobState::kCancelled);
+    site.engine.submit(3, elastic("b"));
+    site.engine.submit(4, elastic("c"));
+    site.cycles(6);
+    ASSERT_EQ(site.gpus(3), 4);
+    for (int i = 0; i < 3; ++i) {
+      (void)site.controller->report(3, 1000, {998'000.0, 1e6, Seconds(0.1), 4});
+      site.cycle();
+    }
+    site.engine.end(4);
+    site.cycles(2);
+    EXPECT_EQ(site.controller->report(3, 1000, {998'000.0, 1e6, Seconds(0.1), 4}).stop, cost < 100.0) << site.why(3);
+  }
+}
+
+// While a job waits for watts, that is no cost of the change. What it had done since its checkpoint, and does again, is.
+TEST(Controller, CountsNoTimeInTheQueueAsTheCostOfAChange) {
+  Site site(1);
+  site.engine.submit(1, elastic("a", 4, 4));
+  site.cycles(6);
+  (void)site.controller->report(1, 1000, {100.0, 1e6, Seconds(0.5), 4});
+  site.cycle();
+  site.controller->order_budget({Watts(300.0), std::nullopt});
+  site.cycle();
+  ASSERT_TRUE(site.controller->report(1, 1000, {100.0, 1e6, Seconds(0.5), 4}).stop);
+  site.cycle();
+  site.engine.end(1);
+  site.cycles(50);  // in the second of them it is seen to wait: 2 s
+  ASSERT_EQ(site.gpus(1), 0);
+  site.controller->order_budget({Watts(1e6), std::nullopt});
+  site.cycles(11);  // 10 s from the first of them, in which it may start
+  ASSERT_EQ(site.gpus(1), 4);
+  // It began again at 90, and did one iteration of half a second: nine are lost, 4.5 s.
+  (void)site.controller->report(1, 1000, {91.0, 1e6, Seconds(0.5), 4});
+  site.cycle();  // 11 s
+  ASSERT_EQ(site.store->restarts().size(), 1U);
+  EXPECT_DOUBLE_EQ(site.store->restarts()[0].mean_s, 2.0 + 11.0 + 4.5);
+}
+
 // An order that is over leaves nothing behind: what --budget says, when the controller is started again with another
 // one, or the order without an end that held before.
 TEST(Controller, ForgetsAnOrderThatIsOver) {
