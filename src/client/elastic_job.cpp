@@ -23,6 +23,7 @@
 #include "net/client.h"
 #include "net/json_response.h"
 #include "net/query_string.h"
+#include "net/server.h"
 #include "wire/cluster_messages.h"
 
 namespace flyball {
@@ -50,7 +51,7 @@ class ElasticJob::Courier {
   explicit Courier(const Options& options)
       : options_(options),
         target_(fmt::format("/v1/cluster/jobs/{}/report", percent_encode(options.job))),
-        client_(parse_endpoint(options.controller), limits()),
+        client_(parse_endpoint(options.controller), client_options(options)),
         thread_([this] { contained("an elastic job", [this] { run(); }); }) {}
 
   ~Courier() {
@@ -86,10 +87,13 @@ class ElasticJob::Courier {
   }
 
  private:
-  static HttpClient::Options limits() {
-    HttpClient::Options limits;
-    limits.timeout = kAnswerTime;
-    return limits;
+  static HttpClient::Options client_options(const Options& options) {
+    HttpClient::Options made;
+    made.timeout = kAnswerTime;
+    const Endpoint controller = parse_endpoint(options.controller);
+    if (controller.tls) made.ca_file = options.ca_file;
+    if (controller.tls || is_loopback(controller.host)) made.token = options.token;
+    return made;
   }
 
   [[nodiscard]] bool idle() const { return !waiting_ && !sending_; }
@@ -157,6 +161,8 @@ class ElasticJob::Courier {
 ElasticJob::Options ElasticJob::from_environment(int gpus) {
   Options options;
   options.controller = variable(kClusterVariable);
+  options.ca_file = variable(kClusterCaVariable);
+  options.token = variable(kJobTokenVariable);
   options.job = variable("SLURM_JOB_ID");
   options.gpus = gpus > 0 ? gpus : number_in("SLURM_JOB_NUM_NODES") * number_in("SLURM_GPUS_ON_NODE");
   return options;

@@ -17,6 +17,7 @@
 namespace flyball {
 namespace {
 
+using testing::a100_cluster;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -30,24 +31,10 @@ std::string elastic(const std::string& kind, int min = 1, int max = 8) {
   return ElasticOption{kind, 1e6, min, max}.text();
 }
 
-ControllerOptions options() {
-  ControllerOptions made;
-  made.spec.gpu = "a100";
-  made.spec.clocks = {Megahertz(1410.0)};
-  made.spec.voltage_break = Megahertz(1200.0);
-  made.spec.idle = Watts(50.0);
-  made.spec.busy = Watts(100.0);
-  made.spec.limit = Watts(400.0);
-  made.spec.p_max = Watts(300.0);
-  made.spec.memory_gib = 80.0;
-  made.budget = Watts(1e6);
-  return made;
-}
-
 // A controller that can be killed and started again, on an engine in which time passes with every cycle.
 class Site {
  public:
-  explicit Site(int nodes, ControllerOptions how = options()) : engine(nodes), given(std::move(how)) { start(); }
+  explicit Site(int nodes, ControllerOptions how = a100_cluster()) : engine(nodes), given(std::move(how)) { start(); }
 
   void start() {
     controller.reset();
@@ -341,7 +328,7 @@ TEST(Controller, TakesReportsOfTheJobsOwnUserOnly) {
 
 // After three transitions that came to nothing a job is left alone, and says so.
 TEST(Controller, GivesUpOnAJobThatCannotBeMoved) {
-  ControllerOptions given = options();
+  ControllerOptions given = a100_cluster();
   given.stop_within = Seconds(2.0);
   given.settle_within = Seconds(3.0);
   given.back_off = Seconds(5.0);
@@ -359,7 +346,7 @@ TEST(Controller, GivesUpOnAJobThatCannotBeMoved) {
 }
 
 TEST(Controller, ObservesWithoutActing) {
-  ControllerOptions given = options();
+  ControllerOptions given = a100_cluster();
   given.mode = ControllerMode::kObserves;
   Site site(2, given);
   site.engine.submit(1, elastic("a"));
@@ -380,7 +367,7 @@ TEST(Controller, ObservesWithoutActing) {
 // The budget counts for all GPUs: a job gets no more of them than it may have watts for, and gives them back when the
 // order is over.
 TEST(Controller, KeepsABudgetForAWhile) {
-  ControllerOptions given = options();
+  ControllerOptions given = a100_cluster();
   given.budget = Watts(6000.0);
   Site site(2, given);
   site.engine.submit(1, elastic("a"));
@@ -404,7 +391,7 @@ TEST(Controller, KeepsABudgetForAWhile) {
 // there are free GPUs for it. Eight GPUs on two nodes are believed to draw 2848 W, four on one 1468 W, together 4316 W:
 // of 4800 W there is enough for both, of 4000 W only once the first job has four, too.
 TEST(Controller, LowersBeforeItRaises) {
-  ControllerOptions how = options();
+  ControllerOptions how = a100_cluster();
   how.budget = Watts(4800.0);
   Site site(3, how);
   site.engine.submit(1, elastic("a"));
