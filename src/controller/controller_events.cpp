@@ -73,13 +73,17 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
     there.insert(seen.id);
     auto known = jobs_.find(seen.id);
     if (known == jobs_.end()) {
-      const auto record = kept_.extract(seen.id);
-      const auto wanted = kept_wanted_.extract(seen.id);
-      if (has_ended(seen.state) && !record && !wanted) continue;  // it ended before anything was known of it
       Job job;
+      job.seen = seen;
       job.option = *option;
-      job.record = record ? record.mapped() : JobRecord{seen.id};
-      if (!record && seen.held && seen.comment.find(kHeldForUs) != std::string::npos) {
+      const auto record = kept_.find(seen.id);
+      const bool is_new = record == kept_.end();
+      job.record = is_new ? JobRecord{seen.id} : record->second;
+      // The engine shows jobs that have ended for a while.
+      if (has_ended(seen.state) && kept_wanted_.count(seen.id) == 0 && !stopped_for_us(job)) continue;
+      if (!is_new) kept_.erase(record);
+      const auto wanted = kept_wanted_.extract(seen.id);
+      if (is_new && seen.held && seen.comment.find(kHeldForUs) != std::string::npos) {
         job.record.held = true;
         changed_.insert(seen.id);
       }

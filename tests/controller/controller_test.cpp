@@ -103,6 +103,7 @@ TEST(Controller, GrowsAJobWhenAnotherHasEnded) {
   site.engine.acts.clear();
   site.cycles(5);
   EXPECT_THAT(site.engine.acts, IsEmpty());  // nothing more happens
+  EXPECT_EQ(std::ranges::count(site.log, "job 1 has finished"), 1);
 }
 
 TEST(Controller, HoldsWhatIsNotHeldAndAdoptsWhatRuns) {
