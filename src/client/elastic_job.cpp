@@ -169,7 +169,14 @@ ElasticJob::Options ElasticJob::from_environment(int gpus) {
 }
 
 ElasticJob::ElasticJob(Options options) : options_(std::move(options)) {
-  if (!options_.controller.empty() && !options_.job.empty()) courier_ = std::make_unique<Courier>(options_);
+  if (options_.controller.empty() || options_.job.empty()) return;
+  try {
+    courier_ = std::make_unique<Courier>(options_);
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    trouble_ = error.what();
+  }
 }
 
 ElasticJob::~ElasticJob() = default;
@@ -192,8 +199,9 @@ void ElasticJob::tell() {
   if (!options_.notice) return;
   if (!courier_) {
     if (std::exchange(told_, true)) return;
-    options_.notice(options_.job.empty() ? "this is no job of Slurm (SLURM_JOB_ID is not set): nothing is reported"
-                                         : "FLYBALL_CLUSTER is not set: this job reports to no controller");
+    options_.notice(!trouble_.empty()      ? "nothing is reported to the controller: " + trouble_
+                    : options_.job.empty() ? "this is no job of Slurm (SLURM_JOB_ID is not set): nothing is reported"
+                                           : "FLYBALL_CLUSTER is not set: this job reports to no controller");
     return;
   }
   for (const std::string& words : courier_->news()) options_.notice(words);

@@ -34,8 +34,8 @@ class ElasticJob {
   // where `gpus` is 0, Slurm's numbers of nodes and of GPUs on a node. What is missing is empty.
   [[nodiscard]] static Options from_environment(int gpus = 0);
 
-  // A job without controller or number reports to nobody, and says so once. Throws UsageError where the address is
-  // none, InputError and SystemError where the CA file cannot be used.
+  // A job without controller or number reports to nobody, and says so once. So does one
+  // whose CA file cannot be used: no training ends for that. Throws UsageError where the address is none.
   explicit ElasticJob(Options options);
   // Waits half a second at most for a report that is under way.
   ~ElasticJob();
@@ -56,6 +56,7 @@ class ElasticJob {
 
   Options options_;
   std::unique_ptr<Courier> courier_;  // null: nobody to report to
+  std::string trouble_;               // why not, though there is an address
   bool told_ = false;
 };
 

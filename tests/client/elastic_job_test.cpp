@@ -149,6 +149,15 @@ TEST_F(ElasticJobTest, ShowsItsTokenWhereNobodyElseSeesIt) {
   EXPECT_THAT(notices_, IsEmpty());
 }
 
+TEST_F(ElasticJobTest, GoesOnWithoutTheFileOfAuthorities) {
+  auto lost = options("https://127.0.0.1:1");
+  lost.ca_file = "/nowhere/ca.pem";
+  ElasticJob job(lost);
+  EXPECT_FALSE(job.reports());
+  for (int i = 1; i <= 2; ++i) EXPECT_FALSE(job.report(i, 100, Seconds(1)));
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("/nowhere/ca.pem")));
+}
+
 TEST_F(ElasticJobTest, OfManyShortIterationsFewAreReportedButTheLast) {
   Controller controller;
   auto hourly = options(controller.address());

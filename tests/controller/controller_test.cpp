@@ -460,7 +460,8 @@ TEST(Controller, ChargesWhatAChangeWasMeasuredToCost) {
   }
 }
 
-// While a job waits for watts, that is no cost of the change. What it had done since its checkpoint, and does again, is.
+// Time in which a job waits for watts is no cost of the change. What it had done since its checkpoint, and does again,
+// is.
 TEST(Controller, CountsNoTimeInTheQueueAsTheCostOfAChange) {
   Site site(1);
   site.engine.submit(1, elastic("a", 4, 4));
