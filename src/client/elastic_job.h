@@ -20,7 +20,7 @@ class ElasticJob {
   struct Options {
     std::string controller;  // as parse_endpoint takes it
     std::string ca_file;     // as HttpClient takes it
-    std::string token;       // of the job; shown by TLS and on this machine only
+    std::string token;       // of the job; shown by TLS only
     std::string job;         // Slurm's number of the job
     int gpus = 0;            // that the job has now
     Seconds patience{0.1};   // for the answer to a report

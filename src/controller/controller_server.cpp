@@ -28,7 +28,7 @@ std::optional<std::int64_t> user_of(std::string_view token, std::string_view sec
   const auto user = parse_integer(token.substr(0, token.find('.')));
   if (!user || *user < 0) return std::nullopt;
   const std::string right = job_token(secret, job, *user);
-  return !right.empty() && equal_in_constant_time(token, right) ? std::optional<std::int64_t>(*user) : std::nullopt;
+  return !right.empty() && equal_in_constant_time(token, right) ? user : std::nullopt;
 }
 
 bool is_open_to_others(const ControllerServerOptions& options) {
@@ -39,18 +39,15 @@ bool is_open_to_others(const ControllerServerOptions& options) {
 
 ControllerServer::ControllerServer(EventLoop& loop, Controller& controller, ControllerServerOptions options)
     : options_(std::move(options)), http_(loop, routes(controller), {.connections_per_party = 1024}) {
-  if (is_open_to_others(options_)) {
-    if (!options_.administrator_token && !options_.job_secret) {
-      throw UsageError(
-          fmt::format("{} is open to other machines, which could not show who they are; give the secret of the jobs' "
-                      "tokens (--job-secret-file) or an administrator's token (--token-file), or listen on 127.0.0.1 "
-                      "or a Unix socket (--socket)",
-                      options_.listen_host));
-    }
-    if (options_.job_secret && !options_.tls) {
-      throw UsageError(fmt::format("jobs would show their tokens to {} in the clear; give --tls-cert and --tls-key",
-                                   options_.listen_host));
-    }
+  if (is_open_to_others(options_) && !options_.administrator_token && !options_.job_secret) {
+    throw UsageError(
+        fmt::format("{} is open to other machines, which could not show who they are; give the secret of the jobs' "
+                    "tokens (--job-secret-file) or an administrator's token (--token-file), or listen on 127.0.0.1 "
+                    "or a Unix socket (--socket)",
+                    options_.listen_host));
+  }
+  if (!options_.listen_host.empty() && options_.job_secret && !options_.tls) {
+    throw UsageError("jobs show their tokens by TLS only; give --tls-cert and --tls-key");
   }
   if (!options_.socket_path.empty()) http_.listen_unix(options_.socket_path, 0666);
   if (!options_.listen_host.empty()) {

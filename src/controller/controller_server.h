@@ -28,8 +28,8 @@ struct ControllerServerOptions {
 class ControllerServer {
  public:
   // The controller must outlive this object. Throws SystemError where it cannot listen, InputError for a bad
-  // certificate, and UsageError where TCP would be open to other machines without a token, or to the tokens of jobs
-  // without TLS.
+  // certificate, and UsageError where TCP would be open to other machines without a token, or to jobs' tokens without
+  // TLS.
   ControllerServer(EventLoop& loop, Controller& controller, ControllerServerOptions options);
 
   [[nodiscard]] std::uint16_t port() const { return port_; }

@@ -168,7 +168,7 @@ TEST(ControllerServer, IsOpenToOtherMachinesOnlyWithSecretsAndTls) {
     return std::string("it listens");
   };
   EXPECT_THAT(refusal(std::nullopt, std::nullopt), HasSubstr("--job-secret-file"));
-  EXPECT_THAT(refusal(std::nullopt, kSecret), HasSubstr("in the clear; give --tls-cert and --tls-key"));
+  EXPECT_THAT(refusal(std::nullopt, kSecret), HasSubstr("by TLS only; give --tls-cert and --tls-key"));
   EXPECT_EQ(refusal(kAdministrator, std::nullopt), "it listens");
 }
 
