@@ -111,7 +111,7 @@ TEST(ControllerServer, RefusesWhatIsNoToken) {
   for (const std::string& token :
        {std::string("1000"), std::string("1000."), code, "0" + right, "+" + right, "0" + code, "1001" + code,
         "-1" + code, "99999999999999999999" + code, right + "0", right.substr(0, right.size() - 1),
-        std::string(8000, 'x'), right + "." + right, std::string("\xff\xfe.\x01")}) {
+        std::string(8000, 'x'), right + code, std::string("\xff\xfe.\x01")}) {
     SCOPED_TRACE(token.substr(0, 100));
     const unsigned status = site.post("7", token).status;
     EXPECT_TRUE(status == 403U || status == 400U) << status;

@@ -89,7 +89,6 @@ def play(program, site):
         controller.start()
         DEMO.wait_until("the end of all jobs", 120, lambda: all(is_done(site, name) for name in GOALS))
         DEMO.wait_until("no jobs", 30, lambda: not controller.status()["jobs"])
-        print("restarts:", controller.status()["kinds"])
     except BaseException:
         print((site.folder / "controller.log").read_text(), *(lines(site, name) for name in GOALS), sep="\n")
         raise
