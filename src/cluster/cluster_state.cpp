@@ -28,6 +28,8 @@ const IterationCost& ClusterState::believed_cost(int job, int gpus, int speed) c
   return believed[at(kind)].at(at(kinds[at(kind)].size_index(gpus)), at(speed));
 }
 
+Seconds ClusterState::restart_of(int kind) const { return kinds[at(kind)].restart.value_or(spec.restart); }
+
 bool ClusterState::to_be_profiled(int job, int size) const {
   const ClusterJob& one = jobs[at(job)];
   if (!profiling || !kinds[at(one.kind)].elastic || one.was_profiled(size)) return false;

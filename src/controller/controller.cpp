@@ -34,6 +34,7 @@ Controller::Controller(ClusterEngine& engine, ControllerStore& store, Controller
   }
   for (JobRecord& one : store_.jobs()) kept_[one.job] = one;
   for (Transition& one : store_.transitions()) kept_wanted_[one.job] = one;
+  for (RestartCost& one : store_.restarts()) restarts_[one.kind] = one;
   order_ = store_.order();
   status_.policy = options_.policy;
   status_.mode = name_of(options_.mode);
@@ -250,6 +251,7 @@ void Controller::step(Job& job, Seconds now) {
   facts.stop_within = options_.stop_within;
   facts.asked = job.asked.value_or(now);
   if (!facts.room && job.seen.state == EngineJobState::kPending) job.no_room = now;
+  if (job.seen.state == EngineJobState::kPending && job.seen.held) waits(job, now, facts.room);
   switch (next_step(*job.wanted, job.seen, facts)) {
     case TransitionStep::kWait: break;
     case TransitionStep::kAskToStop: {
@@ -264,6 +266,7 @@ void Controller::step(Job& job, Seconds now) {
       break;
     }
     case TransitionStep::kRequeue:
+      if (job.seen.state == EngineJobState::kRunning) pauses(job, now);
       stop_asking();
       set_held(job, true);
       try_to("requeue", job.seen, [&] { engine_.requeue_held(job.seen); });
@@ -334,8 +337,9 @@ ElasticAnswer Controller::report(std::int64_t job, std::optional<std::int64_t> u
   if (user && *user != 0 && *user != owner->second) {
     throw ReportRefusal(403, fmt::format("job {} is another user's", job));
   }
-  told_[job] = told;
-  return {stops_.count(job) != 0};
+  const bool stop = stops_.count(job) != 0;
+  told_[job] = {told, stop};
+  return {stop};
 }
 
 void Controller::order_budget(const BudgetOrder& order) {
@@ -380,6 +384,15 @@ void Controller::publish(const EngineView& view, Seconds now) {
   next.others = others_power_;
   next.limit = scheduler_->state().power_limit;
   next.decisions = scheduler_->decisions();
+  std::set<std::string> kinds;
+  for (const auto& [id, job] : jobs_) kinds.insert(job.option.kind);
+  for (const auto& [kind, cost] : restarts_) kinds.insert(kind);
+  for (const std::string& kind : kinds) {
+    const auto cost = restarts_.find(kind);
+    const bool known = cost != restarts_.end();
+    next.kinds.push_back(
+        {kind, known ? Seconds(cost->second.mean_s) : options_.spec.restart, known ? cost->second.measured : 0});
+  }
   std::map<std::int64_t, std::int64_t> users;
   for (const auto& [id, job] : jobs_) {
     users[id] = job.seen.user;

@@ -86,6 +86,13 @@ class Controller : private SchedulerHost {
   [[nodiscard]] const std::vector<std::string>& decided() const { return decided_; }
 
  private:
+  // From when a job was told to stop, or put back, until it reports again.
+  struct Pause {
+    Seconds since;             // of what follows: when it was told or, once it was seen to wait, when it could start
+    double iteration = 0.0;    // that it had done
+    Seconds stopping{0.0};     // what it took to be seen to wait
+    bool has_stopped = false;  // it was
+  };
   struct Job {
     EngineJob seen;
     ElasticOption option;
@@ -101,6 +108,7 @@ class Controller : private SchedulerHost {
     // Since it started:
     Seconds step;
     int reports = 0;
+    std::optional<Pause> pause;
     std::optional<Seconds> asked;  // by this process, when it was first asked to stop
 
     [[nodiscard]] bool has_reported() const { return reports > 0 || record.iteration > 0.0 || record.iterations > 0.0; }
@@ -119,9 +127,17 @@ class Controller : private SchedulerHost {
   void begin(const EngineView& view);
   void read_jobs(const EngineView& view, Seconds now);
   void end(std::int64_t id, const char* how);
-  void take_reports();
-  void take_report(Job& job, const ElasticReport& told);
+  struct TakenReport {
+    ElasticReport report;
+    bool stop = false;  // what it was answered
+  };
+  void take_reports(Seconds now);
+  void take_report(Job& job, const TakenReport& taken, Seconds now);
   void learn(Job& job);
+  static void pauses(Job& job, Seconds now);
+  static void waits(Job& job, Seconds now, bool could_start);
+  void goes_on(Job& job, const ElasticReport& told, Seconds now);
+  void set_restart(const RestartCost& cost);
   bool let_go(const EngineView& view, const JobRecord& record);
   void find_others(const EngineView& view);
   void set_nodes(const EngineView& view);
@@ -177,12 +193,13 @@ class Controller : private SchedulerHost {
   Watts drawn_;                         // at most, by the scheduler's jobs as they run now or have been released
   std::set<std::int64_t> changed_;      // whose record is to be kept
   std::optional<PowerOrder> order_;
+  std::map<std::string, RestartCost> restarts_;  // by kind
   Watts others_power_;
   std::vector<std::string> causes_;  // what has happened since the last decision
   std::vector<std::string> decided_;
 
-  mutable std::mutex mutex_;                    // guards what follows
-  std::map<std::int64_t, ElasticReport> told_;  // the last of each job
+  mutable std::mutex mutex_;                  // guards what follows
+  std::map<std::int64_t, TakenReport> told_;  // the last of each job
   std::optional<BudgetOrder> new_order_;
   std::map<std::int64_t, std::int64_t> users_;  // by job
   std::set<std::int64_t> stops_;                // jobs that are to be told to stop

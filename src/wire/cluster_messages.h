@@ -13,7 +13,11 @@
 namespace flyball {
 
 inline constexpr const char* kClusterAddress = "127.0.0.1:4942";
-inline constexpr const char* kClusterVariable = "FLYBALL_CLUSTER";  // its address, in the environment of a job
+// In the environment of a job: the controller's address, a file of the authorities that may have issued the certificate
+// that it shows, and the job's own token.
+inline constexpr const char* kClusterVariable = "FLYBALL_CLUSTER";
+inline constexpr const char* kClusterCaVariable = "FLYBALL_CLUSTER_CA";
+inline constexpr const char* kJobTokenVariable = "FLYBALL_JOB_TOKEN";
 
 // POST /v1/cluster/jobs/{job}/report, by a running elastic job.
 struct ElasticReport {
@@ -55,6 +59,11 @@ struct ClusterNodeStatus {
   int gpus_used = 0;
   bool ours = true;  // false: down, drained, or jobs that are not elastic are on it
 };
+struct ClusterKindStatus {
+  std::string kind;
+  Seconds restart;   // that a change of GPUs costs a job, as decisions count it
+  int measured = 0;  // how many changes that is the mean of; 0: it is what the controller was told
+};
 struct ClusterRunStatus {
   std::string policy;
   std::string mode;  // "acts", "observes"
@@ -67,6 +76,7 @@ struct ClusterRunStatus {
   Seconds cycle;        // that the last cycle took
   std::string trouble;  // why the last cycle failed
   std::vector<ClusterJobStatus> jobs;
+  std::vector<ClusterKindStatus> kinds;
   std::vector<ClusterNodeStatus> nodes;
 };
 
@@ -75,6 +85,7 @@ struct ClusterRunStatus {
 [[nodiscard]] Record<BudgetOrder> description_of(const BudgetOrder*);
 [[nodiscard]] Record<ClusterJobStatus> description_of(const ClusterJobStatus*);
 [[nodiscard]] Record<ClusterNodeStatus> description_of(const ClusterNodeStatus*);
+[[nodiscard]] Record<ClusterKindStatus> description_of(const ClusterKindStatus*);
 [[nodiscard]] Record<ClusterRunStatus> description_of(const ClusterRunStatus*);
 
 }  // namespace flyball

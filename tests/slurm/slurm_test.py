@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A real Slurm with the plugin of packaging/slurm, its prolog and epilog, and an elastic job that is stopped by a controller
-(a small HTTP server here), queued again with another size, and goes on from its checkpoint.
+(a small HTTP server here), queued again with another size, and goes on from its checkpoint. Another one reports to
+`flyball cluster run` over TLS, where nobody else can report for it.
 
 Starts the cluster of scripts/slurm_demo. Skipped (status 77), and said so, where Slurm or the plugin is missing: `make slurm`
 installs and builds what it needs.
@@ -12,6 +13,7 @@ import json
 import os
 import pathlib
 import re
+import secrets
 import shutil
 import signal
 import socketserver
@@ -21,6 +23,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 from http.server import BaseHTTPRequestHandler
 
 from cluster import BUILD, DEMO, SKIPPED, SOURCE, missing, up
@@ -48,6 +51,43 @@ class Controller(socketserver.ThreadingUnixStreamServer):
         self.heard, self.stop = [], False
         super().__init__(path, Handler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Observer:
+    """`flyball cluster run --observe` on TCP with TLS, and what jobs need to report to it in plugstack.conf."""
+
+    def __init__(self, cluster):
+        self.cluster, folder = cluster, cluster.folder
+        self.secret, self.certificate, key = (folder / name for name in ("job.secret", "controller.pem", "controller.key"))
+        self.secret.write_text(secrets.token_hex(32) + "\n")
+        self.secret.chmod(0o600)
+        cluster.ask("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                    "-subj", "/CN=controller", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out",
+                    self.certificate)
+        self.address = f"https://127.0.0.1:{DEMO.free_ports(1)[0]}"
+        self.plugstack = folder / "plugstack.conf"
+        self.before = self.plugstack.read_text()
+        self.plugstack.write_text(f"required {BUILD}/slurm/flyball_spank.so cluster={self.address} ca={self.certificate} "
+                                  f"secret={self.secret}\n")
+        self.log = folder / "log" / "controller.out"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [BUILD / "flyball", "cluster", "run", "--observe", "--budget", "20kW", "--period", "200ms", "--listen",
+                 self.address.removeprefix("https://"), "--tls-cert", self.certificate, "--tls-key", key,
+                 "--job-secret-file", self.secret, "--database", folder / "controller.db"],
+                env=cluster.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def iteration(self, number):
+        """That the controller has heard of a job; None where it does not know it."""
+        said = self.cluster.ask(str(BUILD / "flyball"), "cluster", "status", "--controller", self.address, "--ca-file",
+                                str(self.certificate), "--format", "json", check=False)
+        jobs = json.loads(said)["jobs"] if said.startswith("{") else []
+        return next((job["iteration"] for job in jobs if job["job"] == number), None)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+        self.plugstack.write_text(self.before)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -249,6 +289,54 @@ class Slurm(unittest.TestCase):
         second = json.loads(self.output(number).splitlines()[-2])
         self.assertEqual((second["first"], second["ranks"], second["stopped"]), (first["done"], 6, True))
         self.assertLess(second["loss"], first["loss"] * 2)  # it has not begun anew
+
+
+    def test_a_job_reports_over_tls_and_no_other_can_report_for_it(self):
+        observer = Observer(self.cluster)
+        self.addCleanup(observer.stop)
+        shared = pathlib.Path(self.folder, "shared")
+        shared.mkdir()
+        shared.chmod(0o777)
+        option = "--flyball=elastic,kind=tls,iterations=1000,max=4"
+        script = pathlib.Path(__file__).resolve().parent / "reporting_job.py"
+        number = self.submit("--gpus-per-node=1", option, script, shared, BUILD)
+        self.wait("a report", lambda: observer.iteration(number) == 5)
+        # Another user's job where this runs as root, else another job of the same user.
+        nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+        other = int(subprocess.run(["sbatch", "--parsable", "--output=/dev/null", "--gpus-per-node=1", option, script, shared,
+                                    BUILD, str(number)], env=self.cluster.environment, cwd="/", check=True, text=True,
+                                   stdout=subprocess.PIPE, **nobody).stdout)
+        self.ended(other)
+        tried = json.loads(shared.joinpath(f"{other}.json").read_text())
+        self.assertEqual({name: tried[name][0] for name in ("own", "other", "without", "made up")},
+                         {"own": 200, "other": 403, "without": 401, "made up": 403})
+        self.assertIn(f"this is not the token of job {number}", tried["other"][1])
+        self.assertEqual(tried["readable"], [] if nobody else tried["readable"])
+        token = tried["token"]
+        self.assertTrue(token.startswith("65534." if nobody else f"{os.getuid()}."), token)
+        # By another program; and no command of Slurm shows it.
+        code = self.ask("sh", "-c", f"printf 'flyball job {other} of user {token.split('.')[0]}' | "
+                                    f"openssl dgst -sha256 -hmac $(cat {observer.secret})").split()[-1]
+        self.assertEqual(token.split(".")[1], code)
+        for words in (["scontrol", "show", "job", "-d", other], ["squeue", "--json"], ["scontrol", "show", "config"]):
+            self.assertNotIn(code, self.ask(*words))
+        shared.joinpath("stop").touch()
+        self.ended(number)
+        self.wait("the controller to see the end", lambda: observer.iteration(number) is None)
+        self.assertNotRegex(self.output(number), "answered 40[13]")  # what the library had to complain of
+        # A job without the option has no token, also where an elastic one has submitted it.
+        says = self.folder + "/token.sh"
+        pathlib.Path(says).write_text("#!/bin/sh\necho token=$FLYBALL_JOB_TOKEN\n")
+        with unittest.mock.patch.dict(self.cluster.environment, FLYBALL_JOB_TOKEN=token):
+            plain = self.submit(says)
+        self.ended(plain)
+        self.assertEqual(self.output(plain), "token=\n")
+        # Nor has one where others can read the secret; it runs all the same, and slurmd's log says why.
+        observer.secret.chmod(0o644)
+        bare = self.submit("--nodelist=n1", option, says)
+        self.ended(bare)
+        self.assertEqual(self.output(bare), "token=\n")
+        self.assertIn("others than root may read or change", pathlib.Path(self.folder, "log", "slurmd-n1.log").read_text())
 
 
 class Scripts(unittest.TestCase):

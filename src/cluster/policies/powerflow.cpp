@@ -210,7 +210,7 @@ class PowerFlow : public Policy {
     auto walk = waiting_.queue.walk([&](std::size_t group, double work) {
       const int kind = static_cast<int>(group);
       const Watts starting(watts_of(cluster, kind, 1));
-      return work * cost(cluster, kind, 1).energy.value() + (starting * cluster.spec.restart).value();
+      return work * cost(cluster, kind, 1).energy.value() + (starting * cluster.restart_of(kind)).value();
     });
     const std::size_t running = jobs_.size();
     for (std::size_t next = 0; gpus > 0 && (next < running || !walk.done());) {
@@ -240,7 +240,7 @@ class PowerFlow : public Policy {
     // Growing costs a restart, so that a job that is nearly done is left alone.
     const auto pays = [&](const JobPlan& one) {
       const Seconds saved = cost(cluster, one.kind, one.now).time - cost(cluster, one.kind, one.level).time;
-      return saved * one.work > cluster.spec.restart;
+      return saved * one.work > cluster.restart_of(one.kind);
     };
     for (const bool growing : {false, true}) {
       for (JobPlan& one : jobs_) {
