@@ -232,10 +232,7 @@ class JoulePrice : public Policy {
     };
     std::size_t next = 0;  // of the jobs that run
     while (next < running_.size() || !walk.done()) {
-      const bool from_running =
-          walk.done() || (next < running_.size() && std::pair(running_[next].cost, running_[next].job) <
-                                                        std::pair(walk.front().key, walk.front().job));
-      if (from_running) {
+      if (next < running_.size() && walk.comes_after(running_[next].cost, running_[next].job)) {
         const Candidate& one = running_[next];
         if (fits(one.kind)) {
           take(one, next + walk.before(one.cost, one.job));
