@@ -113,6 +113,8 @@ struct ClusterState {
   [[nodiscard]] Watts counted(int kind, std::size_t size, std::size_t speed) const {
     return counted_power[at(kind)][size * kinds[at(kind)].speeds + speed];
   }
+  // The power with which a job that has GPUs counts now: while it is profiled, at the fastest speed of its profiling.
+  [[nodiscard]] Watts counted_now(int job) const;
   // Whether the job would be profiled if it now started at that size of its kind.
   [[nodiscard]] bool to_be_profiled(int job, int size) const;
   // Whether the job keeps its GPUs: it is being profiled or is about to be, or is in transition.

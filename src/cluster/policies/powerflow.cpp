@@ -162,14 +162,12 @@ class PowerFlow : public Policy {
     }
     for (const int job : cluster.holding) {
       const ClusterJob& one = cluster.jobs[at(job)];
-      int level = 1;
-      while (plan(one.kind, level).gpus != one.gpus) ++level;
       if (cluster.is_held(job)) {
         gpus -= one.gpus;
-        // The watts at the fastest speed of its profiling.
-        const double counted = watts_of(cluster, one.kind, level, one.speed);
-        watts_left_ -= one.phase == JobPhase::kProfiling ? std::max(counted, one.power.value()) : counted;
+        watts_left_ -= cluster.counted_now(job).value();
       } else {
+        int level = 1;
+        while (plan(one.kind, level).gpus != one.gpus) ++level;
         const double work = cluster.remaining_iterations(job);
         jobs_.push_back({job, one.kind, level, work, work * cost(cluster, one.kind, 1).energy.value()});
       }
