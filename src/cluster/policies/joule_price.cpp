@@ -119,9 +119,9 @@ class JoulePrice : public Policy {
 
   // ---- costs
 
-  // The speed that is assigned to a job with this choice: the chosen one or, where the size is new to the job and has to
-  // be profiled, the fastest of the profiling. As far as power is left, that includes faster speeds than the chosen one,
-  // since they teach the models more.
+  // The speed that is assigned to a job with this choice: the chosen one or, where the job has to be profiled at the
+  // size, the fastest of its profiling. As far as power is left, that includes faster speeds than the chosen one, since
+  // they teach the models more.
   static int assigned_speed(const ClusterState& cluster, int job, const SizeOffers& size, const Offer& offer,
                             double& watts_left) {
     const ClusterJob& one = cluster.jobs[at(job)];
