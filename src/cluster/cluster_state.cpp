@@ -30,6 +30,12 @@ const IterationCost& ClusterState::believed_cost(int job, int gpus, int speed) c
 
 Seconds ClusterState::restart_of(int kind) const { return kinds[at(kind)].restart.value_or(spec.restart); }
 
+Watts ClusterState::counted_now(int job) const {
+  const ClusterJob& one = jobs[at(job)];
+  const Watts assigned = counted(one.kind, at(kinds[at(one.kind)].size_index(one.gpus)), at(one.speed));
+  return one.phase == JobPhase::kProfiling ? std::max(assigned, one.power) : assigned;
+}
+
 bool ClusterState::to_be_profiled(int job, int size) const {
   const ClusterJob& one = jobs[at(job)];
   if (!profiling || !kinds[at(one.kind)].elastic || one.was_profiled(size)) return false;

@@ -115,6 +115,8 @@ struct ClusterState {
   }
   // What a change of their GPUs costs jobs of a kind.
   [[nodiscard]] Seconds restart_of(int kind) const;
+  // The power with which a job that has GPUs counts now: while it is profiled, at the fastest speed of its profiling.
+  [[nodiscard]] Watts counted_now(int job) const;
   // Whether the job would be profiled if it now started at that size of its kind.
   [[nodiscard]] bool to_be_profiled(int job, int size) const;
   // Whether the job keeps its GPUs: it is being profiled or is about to be, or is in transition.

@@ -65,10 +65,13 @@ void CostBelief::add_kind(int kind, CostSheet& sheet) {
   write_sheet(*network, kind, sheet);
 }
 
-bool CostBelief::knows(const ProfiledSize& what, int speed) const {
-  const Network& network = networks_[network_of_[at(what.kind)]];
-  const auto known = network.known.find(what);
-  return known != network.known.end() && known->second.count(speed) != 0;
+std::vector<int> CostBelief::unknown_speeds(const ProfiledSpeeds& what) const {
+  const Network& network = networks_[network_of_[at(what.at.kind)]];
+  std::vector<int> unknown = what.speeds;
+  if (const auto known = network.known.find(what.at); known != network.known.end()) {
+    std::erase_if(unknown, [&](int speed) { return known->second.count(speed) != 0; });
+  }
+  return unknown;
 }
 
 std::vector<int> CostBelief::learn(const ProfiledSpeeds& what, const MeasuredCosts& measured,

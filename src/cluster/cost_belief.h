@@ -54,8 +54,8 @@ class CostBelief {
   [[nodiscard]] std::vector<int> learn(const ProfiledSpeeds& what, const MeasuredCosts& measured,
                                        std::vector<CostSheet>& believed);
 
-  // Tells whether this size was profiled before at this speed.
-  [[nodiscard]] bool knows(const ProfiledSize& what, int speed) const;
+  // Returns those of the speeds at which the size was not profiled before.
+  [[nodiscard]] std::vector<int> unknown_speeds(const ProfiledSpeeds& what) const;
 
   // How many times a model was fitted.
   [[nodiscard]] int fits() const { return fits_; }

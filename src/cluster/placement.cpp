@@ -92,7 +92,7 @@ void Placement::give(int job, GpuBlock block) {
   used_[at(block.node)] |= bits(block.first, block.count);
   free_gpus_ -= block.count;
   blocks_[at(job)].push_back(block);
-  jobs_on_[at(block.node)].push_back(job);
+  if (rule_ == PlacementRule::kPacked) jobs_on_[at(block.node)].push_back(job);
 }
 
 bool Placement::place_packed(int job, int gpus) {
@@ -189,7 +189,6 @@ void Placement::share(int job, int with) {
   }
   if (at(job) >= blocks_.size()) blocks_.resize(at(job) + 1);
   blocks_[at(job)] = blocks_[at(with)];
-  for (const GpuBlock& block : blocks_[at(job)]) jobs_on_[at(block.node)].push_back(job);
   partners_[job] = with;
   partners_[with] = job;
 }
@@ -197,10 +196,6 @@ void Placement::share(int job, int with) {
 void Placement::release(int job) {
   if (at(job) >= blocks_.size()) return;
   if (const auto shared = partners_.find(job); shared != partners_.end()) {
-    for (const GpuBlock& block : blocks_[at(job)]) {
-      std::vector<int>& here = jobs_on_[at(block.node)];
-      here.erase(std::find(here.begin(), here.end(), job));
-    }
     blocks_[at(job)].clear();
     partners_.erase(shared->second);
     partners_.erase(shared);
@@ -209,9 +204,8 @@ void Placement::release(int job) {
   for (const GpuBlock& block : blocks_[at(job)]) {
     used_[at(block.node)] &= ~bits(block.first, block.count);
     free_gpus_ += block.count;
-    std::vector<int>& here = jobs_on_[at(block.node)];
-    here.erase(std::find(here.begin(), here.end(), job));
     if (rule_ == PlacementRule::kPacked) {
+      std::erase(jobs_on_[at(block.node)], job);
       return_block(block);
     } else {
       refile(block.node);
@@ -238,8 +232,7 @@ std::vector<int> Placement::compact() {
         GpuBlock& block = blocks_[at(job)].front();
         if (block.first < buddy || block.first >= buddy + size) continue;
         used_[at(node)] &= ~bits(block.first, block.count);
-        std::vector<int>& on = jobs_on_[at(node)];
-        on.erase(std::find(on.begin(), on.end(), job));
+        std::erase(jobs_on_[at(node)], job);
         block.first += to_first - buddy;
         block.node = to_node;
         used_[at(to_node)] |= bits(block.first, block.count);

@@ -109,7 +109,7 @@ class Placement {
   std::vector<BlockSet> free_blocks_;          // kPacked: by level (2^level GPUs), below a whole node
   std::vector<std::set<int>> nodes_by_free_;   // kAnywhere: partly used nodes, by free GPUs
   std::vector<std::vector<GpuBlock>> blocks_;  // by job
-  std::vector<std::vector<int>> jobs_on_;      // by node
+  std::vector<std::vector<int>> jobs_on_;      // kPacked: by node
   std::map<int, int> partners_;                // of jobs that share their GPUs, both ways
 };
 

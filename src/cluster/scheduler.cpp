@@ -183,7 +183,7 @@ void Scheduler::learn(int job, const std::vector<int>& speeds, const MeasuredCos
 }
 
 void Scheduler::learn(ProfiledSpeeds what, const MeasuredCosts& measured) {
-  std::erase_if(what.speeds, [&](int speed) { return belief_->knows(what.at, speed); });
+  what.speeds = belief_->unknown_speeds(what);
   if (what.speeds.empty()) return;
   const auto changed = belief_->learn(what, measured, state_.believed);
   if (what.at.size < 64 && state_.profiling)

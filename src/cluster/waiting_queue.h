@@ -71,6 +71,10 @@ class WaitingQueue {
 
     [[nodiscard]] bool done() const { return heads_.empty(); }
     [[nodiscard]] const Item& front() const { return heads_.top(); }
+    // Tells whether a job of this key comes before all that are left.
+    [[nodiscard]] bool comes_after(double key, int job) const {
+      return done() || std::pair(key, job) < std::pair(front().key, front().job);
+    }
     void pop() {
       const std::size_t group = heads_.top().group;
       heads_.pop();

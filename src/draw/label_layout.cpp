@@ -3,6 +3,7 @@
 #include "draw/label_layout.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace flyball {
@@ -30,6 +31,17 @@ Box LabelLayout::box_of(const std::string& text, const LabelSpot& spot) const {
                                                        : spot.x - width;
   return {left - kPadding, spot.y - 0.8 * font_px_ - kPadding, left + width + kPadding,
           spot.y + 0.25 * font_px_ + kPadding};
+}
+
+void LabelLayout::avoid_line(const Points& points, double step, double weight) {
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto [x, y] = points[i];
+    avoid(x, y, weight);
+    if (i == 0) continue;
+    const auto [from_x, from_y] = points[i - 1];
+    const int pieces = static_cast<int>(std::hypot(x - from_x, y - from_y) / step);
+    for (int k = 1; k < pieces; ++k) avoid(from_x + (x - from_x) * k / pieces, from_y + (y - from_y) * k / pieces);
+  }
 }
 
 LabelSpot LabelLayout::place(const std::string& text, const std::vector<LabelSpot>& spots) {

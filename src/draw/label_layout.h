@@ -30,6 +30,8 @@ class LabelLayout {
 
   // Adds a point that labels should not cover: of a curve, or a mark. Weight 1 is one point of a curve.
   void avoid(double x, double y, double weight = 1.0) { obstacles_.push_back({x, y, weight}); }
+  // Adds the points of a line, and between them one every `step` pixels, each of weight 1.
+  void avoid_line(const Points& points, double step, double weight = 1.0);
 
   // Returns the best of the spots, the earliest among equals, and takes its room.
   LabelSpot place(const std::string& text, const std::vector<LabelSpot>& spots);

@@ -52,17 +52,6 @@ std::vector<double> logarithmic_ticks(const LinearScale& y) {
   return values;
 }
 
-void avoid_line(LabelLayout& labels, const Points& points) {
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    labels.avoid(points[i].first, points[i].second, 4.0);
-    if (i == 0) continue;
-    const auto [x0, y0] = points[i - 1];
-    const auto [x1, y1] = points[i];
-    const int steps = static_cast<int>(std::hypot(x1 - x0, y1 - y0) / kLineStep);
-    for (int k = 1; k < steps; ++k) labels.avoid(x0 + (x1 - x0) * k / steps, y0 + (y1 - y0) * k / steps);
-  }
-}
-
 }  // namespace
 
 SvgCanvas jct_energy_picture(const std::vector<ComparedRun>& runs, int width) {
@@ -91,7 +80,7 @@ SvgCanvas jct_energy_picture(const std::vector<ComparedRun>& runs, int width) {
   LabelLayout labels({x.low, y.high, x.high, y.low}, kUsageFontPx);
   for (Curve& curve : curves) {
     for (const ComparedRun* run : curve.runs) curve.points.emplace_back(x(energy(*run)), y(log_jct(*run)));
-    avoid_line(labels, curve.points);
+    labels.avoid_line(curve.points, kLineStep, 4.0);
   }
   for (std::size_t k = 0; k < curves.size(); ++k) {
     const Curve& curve = curves[k];

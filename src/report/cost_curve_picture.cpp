@@ -128,7 +128,7 @@ SvgCanvas cost_curve_canvas(const ReportInput& input, std::size_t type_index, in
   return svg;
 }
 
-std::string cost_curve_svg(const ReportInput& input, int width) {
+SvgCanvas cost_curve_picture(const ReportInput& input, int width) {
   const std::vector<std::size_t> types = types_with_choice(*input.problem->dag);
   const int columns = std::clamp(width / kPanelWidth, 1, 8);
   const int panel = width / columns;
@@ -155,7 +155,7 @@ std::string cost_curve_svg(const ReportInput& input, int width) {
     svg.place(cost_curve_canvas(input, types[k], panel - 8), (index % columns) * panel,
               34.0 + row * (kPanelHeight + 12.0));
   }
-  return svg.standalone();
+  return svg;
 }
 
 }  // namespace flyball

@@ -12,12 +12,6 @@
 namespace flyball {
 namespace {
 
-std::string spaced(std::string_view name) {
-  std::string text(name);
-  std::replace(text.begin(), text.end(), '_', ' ');
-  return text;
-}
-
 struct BarPart {
   std::string name;
   Joules energy;
@@ -61,6 +55,12 @@ std::vector<BarPart> stage_parts(const EnergySheet& sheet) {
 }
 
 }  // namespace
+
+std::string spaced(std::string_view name) {
+  std::string text(name);
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
 
 SvgCanvas energy_bars(const EnergySheet& sheet, int width) {
   struct Bar {

@@ -38,14 +38,6 @@ std::string share(Joules part, Joules whole) {
   return whole > Joules(0) ? format_fixed(100.0 * (part / whole), 1) : "-";
 }
 
-std::string words(std::string_view name) {
-  std::string text(name);
-  for (char& c : text) {
-    if (c == '_') c = ' ';
-  }
-  return text;
-}
-
 std::string span_of_time(Seconds time) {
   const double s = time.value();
   if (s >= 2.0 * 86400.0) return fmt::format("{} d", format_fixed(s / 86400.0, 1));
@@ -146,9 +138,9 @@ std::string forecast_text(const ForecastReport& report) {
   out += "\n\n";
   TextTable stages({"<stage", "energy kWh", "share %"});
   for (const EnergySheet::Group& group : sheet.stages) {
-    stages.add_row({words(group.name), kwh(sheet, group.energy), share(group.energy, sheet.energy)});
+    stages.add_row({spaced(group.name), kwh(sheet, group.energy), share(group.energy, sheet.energy)});
     for (const EnergySheet::Row& part : group.parts) {
-      stages.add_row({"  " + words(part.name), kwh(sheet, part.energy), share(part.energy, sheet.energy)});
+      stages.add_row({"  " + spaced(part.name), kwh(sheet, part.energy), share(part.energy, sheet.energy)});
     }
   }
   out += stages.str() + "\n";
@@ -262,9 +254,9 @@ std::string forecast_html(const ForecastReport& report) {
   body += in_both_widths([&](int width) { return energy_bars(sheet, width); });
   HtmlTable stages({"Stage", "Energy<small>kWh</small>", "Share<small>%</small>"});
   for (const EnergySheet::Group& group : sheet.stages) {
-    stages.row({words(group.name), kwh(sheet, group.energy), share(group.energy, sheet.energy)});
+    stages.row({spaced(group.name), kwh(sheet, group.energy), share(group.energy, sheet.energy)});
     for (const EnergySheet::Row& part : group.parts) {
-      stages.row({words(part.name), kwh(sheet, part.energy), share(part.energy, sheet.energy)}, "part");
+      stages.row({spaced(part.name), kwh(sheet, part.energy), share(part.energy, sheet.energy)}, "part");
     }
   }
   body += stages.str();

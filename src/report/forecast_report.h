@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,9 @@ struct ForecastReport {
 
 // Returns the page as one self-contained file.
 [[nodiscard]] std::string forecast_html(const ForecastReport& report);
+
+// Returns the name of a stage or part as people write it, with spaces.
+[[nodiscard]] std::string spaced(std::string_view name);
 
 // The pictures of the page (forecast_picture.cpp): energy by stage and part, and power over time. `width` is in pixels.
 [[nodiscard]] SvgCanvas energy_bars(const EnergySheet& sheet, int width);

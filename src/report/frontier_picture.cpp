@@ -1,7 +1,5 @@
 // Draws energy over time: chooses the ranges, draws axes and curves, and places labels where they keep clear of the
 // curves.
-#include "report/frontier_picture.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,11 +11,13 @@
 #include "draw/palette.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
+#include "report/report.h"
 
 namespace flyball {
 namespace {
 
 constexpr double kFrontierFontPx = 12.0;
+constexpr double kBetweenPx = 4.0;  // from one point of a line that labels avoid to the next
 // More points than this could be neither told apart nor hit with a pointer.
 constexpr std::size_t kHoverPoints = 160;
 constexpr std::size_t kDotsUpTo = 40;
@@ -217,26 +217,12 @@ class FrontierPlot {
     return out;
   }
 
-  void avoid_curve(const Points& points) {
-    for (std::size_t i = 0; i < points.size(); ++i) {
-      labels_.avoid(points[i].first, points[i].second);
-      if (i == 0) continue;
-      // Labels must keep clear of the whole of a long straight piece, not only of its ends.
-      const double dx = points[i].first - points[i - 1].first;
-      const double dy = points[i].second - points[i - 1].second;
-      const int pieces = static_cast<int>(std::hypot(dx, dy) / 4.0);
-      for (int k = 1; k < pieces; ++k) {
-        labels_.avoid(points[i - 1].first + dx * k / pieces, points[i - 1].second + dy * k / pieces);
-      }
-    }
-  }
-
   void draw_bound() {
     std::vector<PlotPoint> points;
     for (const BoundPoint& point : input_.lower_bound) points.push_back({point.time.value(), point.energy.value()});
     const Points line = pixels(points);
     svg_.polyline(line, "bound");
-    avoid_curve(line);
+    labels_.avoid_line(line, kBetweenPx);
   }
 
   void marker(std::size_t k, double x, double y, double r, const std::string& title) {
@@ -284,7 +270,7 @@ class FrontierPlot {
     for (std::size_t i = 0; i < frontier.size(); ++i) points.push_back(point_of(frontier, i));
     const Points line = pixels(points);
     svg_.polyline(line, fmt::format("curve s{}", k % kPlannerClasses));
-    avoid_curve(line);
+    labels_.avoid_line(line, kBetweenPx);
 
     const std::size_t stride = std::max<std::size_t>(1, (frontier.size() + kHoverPoints - 1) / kHoverPoints);
     for (std::size_t i = 0; i < points.size();
@@ -411,8 +397,6 @@ class FrontierPlot {
 
 }  // namespace
 
-SvgCanvas frontier_canvas(const ReportInput& input, int width) { return FrontierPlot(input, width).draw(); }
-
-std::string frontier_svg(const ReportInput& input, int width) { return frontier_canvas(input, width).standalone(); }
+SvgCanvas frontier_picture(const ReportInput& input, int width) { return FrontierPlot(input, width).draw(); }
 
 }  // namespace flyball

@@ -10,10 +10,8 @@
 #include "draw/svg_canvas.h"
 #include "draw/text_table.h"
 #include "report/cost_curve_picture.h"
-#include "report/frontier_picture.h"
 #include "report/html_tables.h"
 #include "report/in_flight_picture.h"
-#include "report/job_power_picture.h"
 #include "report/report.h"
 #include "report/timeline_picture.h"
 
@@ -100,14 +98,15 @@ the measured options</dd>
 
 std::vector<PictureFile> picture_files(const ReportInput& input) {
   std::vector<PictureFile> files = {
-      {"timeline.svg", "the iteration before and after", timeline_svg(input)},
-      {"frontier.svg", "time against energy, every planner", frontier_svg(input)},
-      {"cost-curves.svg", "the measurements and what the planner sees", cost_curve_svg(input)},
+      {"timeline.svg", "the iteration before and after", timeline_picture(input).standalone()},
+      {"frontier.svg", "time against energy, every planner", frontier_picture(input).standalone()},
+      {"cost-curves.svg", "the measurements and what the planner sees", cost_curve_picture(input).standalone()},
   };
   if (has_in_flight_picture(input)) {
-    files.push_back({"in-flight.svg", "the microbatches that the stages hold", in_flight_svg(input)});
+    files.push_back({"in-flight.svg", "the microbatches that the stages hold", in_flight_picture(input).standalone()});
   }
-  if (input.power) files.push_back({"power.svg", "the power of the job over an iteration", job_power_svg(input)});
+  if (input.power)
+    files.push_back({"power.svg", "the power of the job over an iteration", job_power_picture(input).standalone()});
   return files;
 }
 
@@ -123,20 +122,20 @@ std::string html_report(const ReportInput& input) {
     body +=
         "<h2>Microbatches in flight</h2>\n<p>What every stage runs, and below it how many microbatches' activations it "
         "holds meanwhile: from a forward's begin to the end of the backward, or of the weights' gradient.</p>\n";
-    body += scrolled("Microbatches in flight", in_flight_canvas(input, 760));
+    body += scrolled("Microbatches in flight", in_flight_picture(input, 760));
   }
 
   if (input.power) {
     body +=
         "<h2>Power</h2>\n<p>What all GPUs of the job draw together over one iteration, each operation at its mean "
         "power. Clocks are drawn as if every change took hold at once.</p>\n";
-    body += scrolled("Power", job_power_canvas(input, 760));
+    body += scrolled("Power", job_power_picture(input, 760));
   }
 
   body +=
       "<h2>Frontier</h2>\n<p>Every point is a plan: what its clocks give when the iteration is replayed with the "
       "measured options.</p>\n";
-  body += scrolled("Frontier", frontier_canvas(input, 760));
+  body += scrolled("Frontier", frontier_picture(input, 760));
   body += planner_table(input);
   body += frontier_table(input);
 

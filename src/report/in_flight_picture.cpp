@@ -106,7 +106,7 @@ std::vector<HeldFrom> held_over_time(const ComputationDag& dag, const Timeline& 
   return held;
 }
 
-SvgCanvas in_flight_canvas(const ReportInput& input, int width) {
+SvgCanvas in_flight_picture(const ReportInput& input, int width) {
   const double rows = input.baseline.dag->stages() * kHeldPitch;
   SvgCanvas svg(width, 2.0 * (rows + 62.0) + 40.0,
                 "Microbatches that the stages hold over one iteration, before and after. " + input.title);
@@ -136,7 +136,5 @@ SvgCanvas in_flight_canvas(const ReportInput& input, int width) {
   svg.text(0.5 * (x.low + x.high), y + 2.0, "time within the iteration (s)", "soft", Anchor::kMiddle);
   return svg;
 }
-
-std::string in_flight_svg(const ReportInput& input, int width) { return in_flight_canvas(input, width).standalone(); }
 
 }  // namespace flyball

@@ -1,10 +1,8 @@
-// Draws the microbatches whose activations each stage holds, beside what the stage runs, for the page and for a file of
-// its own.
+// What the picture of the microbatches in flight (in_flight_picture(), report.h) shows, and whether it is to be drawn.
 #pragma once
 
 #include <vector>
 
-#include "draw/svg_canvas.h"
 #include "report/report.h"
 
 namespace flyball {
@@ -22,8 +20,5 @@ struct HeldFrom {
 
 // Returns the changes of a stage in rising time, the last of which is to none.
 [[nodiscard]] std::vector<HeldFrom> held_over_time(const ComputationDag& dag, const Timeline& timeline, int stage);
-
-// Draws what in_flight_svg() (report.h) puts into a file. `width` is in pixels.
-[[nodiscard]] SvgCanvas in_flight_canvas(const ReportInput& input, int width);
 
 }  // namespace flyball

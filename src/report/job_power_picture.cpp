@@ -1,7 +1,5 @@
 // Draws power over time as steps. Where a curve has more steps than the picture has columns, a column shows the range
 // of the powers in it, so that no peak is lost.
-#include "report/job_power_picture.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "draw/grid.h"
 #include "draw/scale.h"
+#include "report/report.h"
 
 namespace flyball {
 namespace {
@@ -68,7 +67,7 @@ std::string figures(const std::string& name, const PowerCurve& curve) {
 
 }  // namespace
 
-SvgCanvas job_power_canvas(const ReportInput& input, int width) {
+SvgCanvas job_power_picture(const ReportInput& input, int width) {
   const JobPower& power = *input.power;
   const bool narrow = width < 600;
   SvgCanvas svg(width, kPowerPlotHeight + 110.0, "Power of the job over one iteration. " + input.title);
@@ -97,7 +96,5 @@ SvgCanvas job_power_canvas(const ReportInput& input, int width) {
   svg.vertical_text(13.0, 0.5 * (top + bottom), "power of the job (W)", "soft");
   return svg;
 }
-
-std::string job_power_svg(const ReportInput& input, int width) { return job_power_canvas(input, width).standalone(); }
 
 }  // namespace flyball

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "draw/svg_canvas.h"
 #include "pipeline/computation_dag.h"
 #include "pipeline/power_curve.h"
 #include "pipeline/timeline.h"
@@ -79,22 +80,21 @@ struct ReportInput {
   std::vector<std::string> commands;     // the commands that made this report
 };
 
-// The next five functions return plain SVG files that need nothing else: they have their own styles and background.
-// `width` is in pixels, at least 320.
+// The next five functions draw pictures for the page and for files of their own. `width` is in pixels, at least 320.
 //
 // Draws the timelines before and after on one scale: a row per stage, operations coloured by mean power. A long
 // iteration is drawn as its start, a part of its steady state and its end.
-[[nodiscard]] std::string timeline_svg(const ReportInput& input, int width = 1200);
+[[nodiscard]] SvgCanvas timeline_picture(const ReportInput& input, int width = 1200);
 // Draws energy over time: every planner, the lower bound, T_min, T*, T', the least total energy, baseline and choice.
-[[nodiscard]] std::string frontier_svg(const ReportInput& input, int width = 900);
+[[nodiscard]] SvgCanvas frontier_picture(const ReportInput& input, int width = 900);
 // Draws the power of the job over one iteration, before and after. `input.power` must be there.
-[[nodiscard]] std::string job_power_svg(const ReportInput& input, int width = 1000);
+[[nodiscard]] SvgCanvas job_power_picture(const ReportInput& input, int width = 1000);
 // Draws what every stage runs, and how many microbatches' activations it holds meanwhile, before and after. The stages'
 // orders must be known (plan/stage_orders.h).
-[[nodiscard]] std::string in_flight_svg(const ReportInput& input, int width = 1000);
+[[nodiscard]] SvgCanvas in_flight_picture(const ReportInput& input, int width = 1000);
 // Draws the measured options per stage and instruction, the Pareto-optimal ones filled, and the curve that the planner
 // uses.
-[[nodiscard]] std::string cost_curve_svg(const ReportInput& input, int width = 1000);
+[[nodiscard]] SvgCanvas cost_curve_picture(const ReportInput& input, int width = 1000);
 
 struct PictureFile {
   std::string name;  // "timeline.svg"

@@ -418,7 +418,7 @@ std::string timeline_rows(const RealisedPlan& plan, const Timeline& timeline, co
   return svg.stretched("bars", texts);
 }
 
-std::string timeline_svg(const ReportInput& input, int width) {
+SvgCanvas timeline_picture(const ReportInput& input, int width) {
   const PowerScale power = power_scale(input);
   const double plot_width = width - kTimelineLeft - kTimelineRight;
   const double longest = longest_iteration(input).value();
@@ -449,7 +449,7 @@ std::string timeline_svg(const ReportInput& input, int width) {
     y += block + rows_height(*plan->dag);
   }
   draw_legend(svg, input, power, y + 8.0);
-  return svg.standalone();
+  return svg;
 }
 
 }  // namespace flyball

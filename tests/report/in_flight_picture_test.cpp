@@ -58,13 +58,13 @@ TEST(InFlightPicture, IsDrawnWhereOrdersAreToBeCompared) {
   const ComputationDag deeper = reorder(dag, Orders{in_turn(3, 3), in_turn(3, 1)});
   input.chosen = at_maximum(problem, deeper);
   EXPECT_TRUE(has_in_flight_picture(input));
-  EXPECT_THAT(in_flight_svg(input), HasSubstr(">backward<"));
+  EXPECT_THAT(in_flight_picture(input).standalone(), HasSubstr(">backward<"));
   const ComputationDag split = testing::split_dag_of(profile, 3);
   const PlanProblem of_split = testing::problem_of(split);
   input.problem = &of_split;
   input.baseline = input.chosen = at_maximum(of_split, split);
   EXPECT_TRUE(has_in_flight_picture(input));
-  EXPECT_THAT(in_flight_svg(input), HasSubstr(">gradient of the weights<"));
+  EXPECT_THAT(in_flight_picture(input).standalone(), HasSubstr(">gradient of the weights<"));
 }
 
 }  // namespace

@@ -107,8 +107,13 @@ std::string unbalanced(const std::string& markup) {
 }
 
 std::vector<std::string> all_output(const ReportInput& input) {
-  return {timeline_svg(input),   timeline_svg(input, 400),   frontier_svg(input), frontier_svg(input, 360),
-          cost_curve_svg(input), cost_curve_svg(input, 320), html_report(input)};
+  return {timeline_picture(input).standalone(),
+          timeline_picture(input, 400).standalone(),
+          frontier_picture(input).standalone(),
+          frontier_picture(input, 360).standalone(),
+          cost_curve_picture(input).standalone(),
+          cost_curve_picture(input, 320).standalone(),
+          html_report(input)};
 }
 
 void expect_sound(const ReportInput& input) {
@@ -167,7 +172,7 @@ TEST(Report, NamesTheStraggler) {
       realise_plan("all-maximum clocks", scene.dag, input.baseline.plan, scene.problem.blocking, straggler);
   EXPECT_GT(input.baseline.energy.straggler_wait, Joules(0));
   expect_sound(input);
-  EXPECT_THAT(frontier_svg(input), HasSubstr("straggler"));
+  EXPECT_THAT(frontier_picture(input).standalone(), HasSubstr("straggler"));
   EXPECT_THAT(html_report(input), HasSubstr("waiting for the straggler"));
 }
 
@@ -189,7 +194,7 @@ TEST(Report, HostileNamesStayText) {
 
 TEST(Report, TimelineShowsEveryOperationOfAShortIteration) {
   const Scene scene(Scene::spec(4));
-  const std::string svg = timeline_svg(scene.input());
+  const std::string svg = timeline_picture(scene.input()).standalone();
   for (int microbatch = 0; microbatch < 4; ++microbatch) {
     for (const char* letter : {"F", "B"}) {
       const std::string title = "<title>" + std::string(letter) + std::to_string(microbatch) + " stage 1\n";
@@ -205,7 +210,7 @@ TEST(Report, StaysSmallForLongIterations) {
   const Scene scene(Scene::spec(512), std::vector<double>(16, 0.03));
   const ReportInput input = scene.input();
   EXPECT_LT(html_report(input).size(), 3U << 20);
-  EXPECT_LT(timeline_svg(input).size(), 1U << 20);
+  EXPECT_LT(timeline_picture(input).standalone().size(), 1U << 20);
 }
 
 std::size_t count_of(const std::string& text, std::string_view part) {
@@ -234,7 +239,7 @@ TEST(Report, UnevenIterationsAreDrawnAsWideAsTheirOperations) {
   // Texts at percentages are labels of ticks and operations; the shortest, 0.09 px, are 21 px at the greatest zoom.
   EXPECT_EQ(count_of(view, "%\">"), 2 * (ticks + 1024 + 4));
   // The cut picture, too, shows some of each: 47 widths of 0.33 s.
-  EXPECT_THAT(timeline_svg(input), HasSubstr("<title>B0 stage 3\n"));
+  EXPECT_THAT(timeline_picture(input).standalone(), HasSubstr("<title>B0 stage 3\n"));
 }
 
 // 2 * 1,028 operations of some 100 bytes (outline, label, data) and 2 * 2,000 ticks of 50 are 0.4 MB, however long the
@@ -265,7 +270,7 @@ TEST(Report, ScriptsFindWhatTheyAskFor) {
   const Scene scene(Scene::spec(6));
   const std::string view = timeline_view(scene.input());
   testing::expect_parts("timeline.js", view);
-  testing::expect_parts("tips.js", timeline_svg(scene.input()));
+  testing::expect_parts("tips.js", timeline_picture(scene.input()).standalone());
   const nlohmann::json data = testing::script_data(view);
   EXPECT_EQ(testing::members_read("timeline.js", R"(this\.data)"), testing::keys_of(data));
   EXPECT_EQ(testing::members_read("timeline.js", "plan"), testing::keys_of(data.at("plans").at(0)));
@@ -289,7 +294,7 @@ TEST(Report, OptionsAreShownWithTheirLabels) {
   input.problem = &problem;
   input.baseline = realise_plan("all-maximum clocks", dag, {0, 0}, problem.blocking);
   input.chosen = realise_plan("perseus", dag, {1, 0}, problem.blocking);
-  const std::string svg = cost_curve_svg(input, 300);
+  const std::string svg = cost_curve_picture(input, 300).standalone();
   EXPECT_THAT(svg, HasSubstr("1410 MHz, sm=6\n120 ms"));
   EXPECT_THAT(svg, HasSubstr("1410 MHz, sm=12\n100 ms"));
   std::size_t used = 0;

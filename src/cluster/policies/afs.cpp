@@ -117,8 +117,7 @@ class Afs : public Policy {
     shares_.clear();
     std::size_t next = 0;  // of the jobs that run
     while (next < running_.size() || !walk.done()) {
-      if (walk.done() || (next < running_.size() && std::pair(running_[next].time_left(), running_[next].job) <
-                                                        std::pair(walk.front().key, walk.front().job))) {
+      if (next < running_.size() && walk.comes_after(running_[next].time_left(), running_[next].job)) {
         const Share& share = running_[next++];
         if (share.gpus() <= free) {
           free -= share.gpus();

@@ -119,27 +119,15 @@ class JoulePrice : public Policy {
 
   // ---- costs
 
-  [[nodiscard]] const std::vector<SizeOffers>& offers(const ClusterState& cluster, int job) const {
-    return views_.offers(cluster.jobs[at(job)].kind);
-  }
-
-  // The watts that a job with GPUs counts with as it is. A job that is being profiled counts with the fastest speed of
-  // its profiling.
-  [[nodiscard]] static double watts_now(const ClusterState& cluster, int job) {
-    const ClusterJob& one = cluster.jobs[at(job)];
-    const auto size = at(cluster.kinds[at(one.kind)].size_index(one.gpus));
-    const double running = cluster.counted(one.kind, size, at(one.speed)).value();
-    return one.phase == JobPhase::kProfiling ? std::max(running, one.power.value()) : running;
-  }
-
-  // The fastest speed at which a job is profiled that is given this size and speed, if it has to be. As far as power is
-  // left, faster speeds than the chosen one are included, since they teach the models more.
-  static int profiled_up_to(const ClusterState& cluster, int job, const SizeOffers& size, const Offer& offer,
+  // The speed that is assigned to a job with this choice: the chosen one or, where the job has to be profiled at the
+  // size, the fastest of its profiling. As far as power is left, that includes faster speeds than the chosen one, since
+  // they teach the models more.
+  static int assigned_speed(const ClusterState& cluster, int job, const SizeOffers& size, const Offer& offer,
                             double& watts_left) {
-    if (!cluster.to_be_profiled(job, size.size)) return offer.speed;
-    const int kind = cluster.jobs[at(job)].kind;
+    const ClusterJob& one = cluster.jobs[at(job)];
+    if (size.gpus == one.gpus || !cluster.to_be_profiled(job, size.size)) return offer.speed;
     for (int speed = cluster.top_speed(job); speed > offer.speed; --speed) {
-      const double more = cluster.counted(kind, at(size.size), at(speed)).value() - offer.watts;
+      const double more = cluster.counted(one.kind, at(size.size), at(speed)).value() - offer.watts;
       if (more > watts_left) continue;
       watts_left -= std::max(0.0, more);
       return speed;
@@ -185,7 +173,7 @@ class JoulePrice : public Policy {
     for (const int job : cluster.holding) {
       if (cluster.is_held(job)) {
         gpus_ -= cluster.jobs[at(job)].gpus;
-        watts_ -= watts_now(cluster, job);
+        watts_ -= cluster.counted_now(job).value();
         nobody_held_ = false;
         continue;
       }
@@ -233,10 +221,7 @@ class JoulePrice : public Policy {
     };
     std::size_t next = 0;  // of the jobs that run
     while (next < running_.size() || !walk.done()) {
-      const bool from_running =
-          walk.done() || (next < running_.size() && std::pair(running_[next].cost, running_[next].job) <
-                                                        std::pair(walk.front().key, walk.front().job));
-      if (from_running) {
+      if (next < running_.size() && walk.comes_after(running_[next].cost, running_[next].job)) {
         const Candidate& one = running_[next];
         if (fits(one.kind)) {
           take(one, next + walk.before(one.cost, one.job));
@@ -484,8 +469,7 @@ class JoulePrice : public Policy {
       const SizeOffers& size = size_of(i, choices_[i]);
       const Offer& offer = size.offer(choices_[i].offer);
       const int job = candidates_[i].job;
-      const bool stays = size.gpus == cluster.jobs[at(job)].gpus;
-      assign(cluster, job, size.gpus, stays ? offer.speed : profiled_up_to(cluster, job, size, offer, left), decision);
+      assign(cluster, job, size.gpus, assigned_speed(cluster, job, size, offer, left), decision);
     }
     std::sort(decision.assignments.begin(), decision.assignments.end(),
               [](const Assignment& a, const Assignment& b) { return a.job < b.job; });
@@ -497,7 +481,7 @@ class JoulePrice : public Policy {
     int gpus = cluster.free_gpus;
     on_ = cluster.free_gpus_on();
     double left = cluster.spendable_power().value();
-    for (const int job : cluster.holding) left -= watts_now(cluster, job);
+    for (const int job : cluster.holding) left -= cluster.counted_now(job).value();
     const PriceSteps steps{power_step_, gpu_step_};
     PriceViews::Page& page = views_.page_at(steps);
     for (const std::vector<int>* list : {&events.arrived, &events.profiled}) {
@@ -508,15 +492,13 @@ class JoulePrice : public Policy {
         candidate.rank = kRanks / 2;
         const SizeChoice choice = choose(cluster, candidate, page, steps, gpus + one.gpus);
         if (choice.level < 0) return false;
-        const SizeOffers& size = offers(cluster, job)[at(choice.level)];
+        const SizeOffers& size = views_.offers(one.kind)[at(choice.level)];
         gpus -= choice.gpus - one.gpus;
         on_ -= choice.gpus - one.gpus;
         const Offer& offer = size.speeds[at(choice.offer)];
-        left -= offer.watts - (one.has_gpus() ? watts_now(cluster, job) : 0.0);
+        left -= offer.watts - (one.has_gpus() ? cluster.counted_now(job).value() : 0.0);
         if (left < 0.0) return false;
-        const bool stays = choice.gpus == one.gpus;
-        assign(cluster, job, choice.gpus, stays ? offer.speed : profiled_up_to(cluster, job, size, offer, left),
-               decision);
+        assign(cluster, job, choice.gpus, assigned_speed(cluster, job, size, offer, left), decision);
       }
     }
     return true;

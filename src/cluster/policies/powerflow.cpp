@@ -151,9 +151,6 @@ class PowerFlow : public Policy {
     return level == 0 ? 0.0 : cluster.counted(kind, at(levels_[at(kind)][at(level)].size), at(speed)).value();
   }
 
-  // The jobs that are served first come first.
-  static constexpr auto kRank = [](const JobPlan& one) { return std::pair(one.joules, one.job); };
-
   // Gives GPUs (algorithm 1, lines 2-20) and returns whether any job has some. `more` are watts beyond the limit, for
   // the reserve of a job of whose kind nothing was metered.
   bool plan_sizes(const ClusterState& cluster, double more) {
@@ -165,14 +162,12 @@ class PowerFlow : public Policy {
     }
     for (const int job : cluster.holding) {
       const ClusterJob& one = cluster.jobs[at(job)];
-      int level = 1;
-      while (plan(one.kind, level).gpus != one.gpus) ++level;
       if (cluster.is_held(job)) {
         gpus -= one.gpus;
-        // The watts at the fastest speed of its profiling.
-        const double counted = watts_of(cluster, one.kind, level, one.speed);
-        watts_left_ -= one.phase == JobPhase::kProfiling ? std::max(counted, one.power.value()) : counted;
+        watts_left_ -= cluster.counted_now(job).value();
       } else {
+        int level = 1;
+        while (plan(one.kind, level).gpus != one.gpus) ++level;
         const double work = cluster.remaining_iterations(job);
         jobs_.push_back({job, one.kind, level, work, work * cost(cluster, one.kind, 1).energy.value()});
       }
@@ -206,7 +201,7 @@ class PowerFlow : public Policy {
       ++least.reaching;
       return true;
     };
-    std::ranges::sort(jobs_, {}, kRank);
+    std::ranges::sort(jobs_, {}, [](const JobPlan& one) { return std::pair(one.joules, one.job); });
     auto walk = waiting_.queue.walk([&](std::size_t group, double work) {
       const int kind = static_cast<int>(group);
       const Watts starting(watts_of(cluster, kind, 1));
@@ -214,7 +209,7 @@ class PowerFlow : public Policy {
     });
     const std::size_t running = jobs_.size();
     for (std::size_t next = 0; gpus > 0 && (next < running || !walk.done());) {
-      if (next < running && (walk.done() || kRank(jobs_[next]) < std::pair(walk.front().key, walk.front().job))) {
+      if (next < running && walk.comes_after(jobs_[next].joules, jobs_[next].job)) {
         jobs_[next].level = take(jobs_[next].kind) ? 1 : 0;
         ++next;
       } else if (const auto [joules, job, group] = walk.front(); take(static_cast<int>(group))) {
