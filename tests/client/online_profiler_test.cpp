@@ -272,9 +272,8 @@ TEST(InstructionEnergy, ReadingsThatComeLateDoNotCount) {
   EXPECT_LE(far_off, 5);
 }
 
-// Types that always run together cannot be told apart: both get the mean power, and the sum stays right.
-// Five steps of twelve backwards, of which the first adds to no gradients yet: it is 5 % shorter, as on real A100s, where
-// the others differ by 0.2 %.
+// Five steps of twelve backwards, of which the first adds to no gradients yet: it is 5 % shorter, as on real A100s,
+// where the others differ by 0.2 %.
 TEST(InstructionEnergy, FirstBackwardsAreKeptApart) {
   std::mt19937 random(3);
   std::normal_distribution<double> noise(1.0, 0.002);
@@ -290,6 +289,7 @@ TEST(InstructionEnergy, FirstBackwardsAreKeptApart) {
   EXPECT_NEAR(mean.mean, 0.040, 4 * 0.00027 * 0.040);
 }
 
+// Types that always run together cannot be told apart: both get the mean power, and the sum stays right.
 TEST(InstructionEnergy, InseparableTypesShareTheMeanPower) {
   std::vector<InstructionSpan> spans;
   std::vector<CounterPoint> points = {{0, Joules(0)}};

@@ -115,8 +115,8 @@ TEST(Replan, KeepsItsPromisesOnRandomProfiles) {
   EXPECT_GE(planned, 9);
 }
 
-// By the flows that were kept, the plan at the time of maximum clocks is 0.207 % above the bound, where 0.2 are allowed;
-// the relaxation with exact prices says 0.16 %.
+// By the flows that were kept, the plan at the time of maximum clocks is 0.207 % above the bound, where 0.2 are
+// allowed; the relaxation says 0.16 %.
 TEST(Replan, SolvesTheRelaxationAgainWhereKeptFlowsBoundTooLittle) {
   const Profile profile =
       read_profile_file(std::string(FLYBALL_SOURCE_DIR) + "/examples/profiles/bloom-176b-a40-8stage.csv");
