@@ -10,8 +10,7 @@ namespace flyball {
 namespace {
 
 constexpr int kOperationsWithFinestPrices = 2000;
-// The step, as a share of what a second saves on the mean of the curves, grows with the operations to kLargestShare:
-// a round costs more in a larger pipeline.
+// The step's share grows with the operations to kLargestShare: a round costs more in a larger pipeline.
 constexpr double kSharePerOperation = 1e-6;
 constexpr double kLargestShare = 0.05;
 
@@ -38,7 +37,10 @@ Nanoseconds BoundCurve::least_total(Watts total_blocking) const {
 
 Watts price_step_of(const ComputationDag& dag, std::span<const CostCurve> curves) {
   if (dag.size() <= kOperationsWithFinestPrices) return kFinestPrice;
-  const double share = std::min(kLargestShare, kSharePerOperation * dag.size());
+  return price_step_of_share(curves, std::min(kLargestShare, kSharePerOperation * dag.size()));
+}
+
+Watts price_step_of_share(std::span<const CostCurve> curves, double share) {
   double joules = 0.0;
   double seconds = 0.0;
   for (const CostCurve& curve : curves) {

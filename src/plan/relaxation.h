@@ -104,6 +104,9 @@ inline constexpr Watts kFinestPrice{0x1p-24};
 // otherwise a share of what a second saves on the mean of the curves, which grows with the operations.
 [[nodiscard]] Watts price_step_of(const ComputationDag& dag, std::span<const CostCurve> curves);
 
+// Returns the step that is this share of what a second saves on the mean of the curves, or the finest one.
+[[nodiscard]] Watts price_step_of_share(std::span<const CostCurve> curves, double share);
+
 // Solves the relaxation and shows its stretches to `visit` on the way. `curves` holds one cost curve per operation type
 // of the DAG; `price_step`, which is positive, is price_step_of() unless it is given. Deterministic.
 [[nodiscard]] RelaxationResult solve_relaxation(const ComputationDag& dag, std::span<const CostCurve> curves,

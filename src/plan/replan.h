@@ -9,11 +9,14 @@
 //           operation takes the slowest option that fits, and slack is filled. Plans that were asked for (the problem's
 //           focus, or T_min) are searched further, with path searches, of which there are the fewer, the fewer points
 //           planning from new makes, and a thirtieth of the random trials.
-//   check   The distance of the new points from the new bound tells how much the short cuts cost at most. Where that is
-//           more than is allowed, there is no result, and the caller plans from new.
+//   check   The distance of the new points from the new bound tells how much the short cuts cost at most. Where a plan
+//           that was asked for seems too far from it, the relaxation is solved once more, with coarse prices, for a
+//           bound that knows the new curves. Where that is too far as well, or the mean is, there is no result, and the
+//           caller plans from new.
 //
-// Cost: about a twelfth of planning from new (docs/performance.md). The bound takes some 10 ns for each operation and
-// kept flow, a point 20 ns for each operation, a plan that was asked for some 4 to 15 us.
+// Cost: about a twentieth of planning from new (docs/performance.md). The bound takes some 10 ns for each operation and
+// kept flow, a point 20 ns for each operation, a plan that was asked for some 4 to 15 us, the relaxation with coarse
+// prices a fortieth of planning from new.
 #pragma once
 
 #include <optional>

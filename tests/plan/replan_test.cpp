@@ -115,6 +115,19 @@ TEST(Replan, KeepsItsPromisesOnRandomProfiles) {
   EXPECT_GE(planned, 9);
 }
 
+// By the flows that were kept, the plan at the time of maximum clocks is 0.207 % above the bound, where 0.2 are
+// allowed; the relaxation says 0.16 %.
+TEST(Replan, SolvesTheRelaxationAgainWhereKeptFlowsBoundTooLittle) {
+  const Profile profile =
+      read_profile_file(std::string(FLYBALL_SOURCE_DIR) + "/examples/profiles/bloom-176b-a40-8stage.csv");
+  Profile changed = profile;
+  for (std::size_t k = 0; k < changed.operations.size(); ++k) {
+    const OperationProfile& operation = changed.operations[k];
+    if (operation.stage == 1 && operation.instruction == "forward") changed = with_changed(changed, k, 1.03, 1.03);
+  }
+  EXPECT_TRUE(keeps_its_promises(Planned(profile, 96), Planned(changed, 96)));
+}
+
 TEST(Replan, OfTheSameProfileIsNoWorse) {
   const Planned planned(modelled_profile({0.040, 0.044, 0.041, 0.043}), 32);
   EXPECT_TRUE(keeps_its_promises(planned, planned));
