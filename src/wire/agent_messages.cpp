@@ -31,7 +31,7 @@ std::vector<Knob> SettingsChange::knobs() const {
   std::vector<Knob> knobs;
   if (sm_clocks) knobs.push_back(Knob::kSmClocks);
   if (memory_clocks) knobs.push_back(Knob::kMemoryClocks);
-  if (power_limit) knobs.push_back(Knob::kPowerLimit);
+  if (power_limit || lost_power_limit) knobs.push_back(Knob::kPowerLimit);
   return knobs;
 }
 
@@ -86,7 +86,9 @@ Record<GpuSettings> description_of(const GpuSettings* /*type*/) {
   return Record<R>::answer("Settings", kAgentAnswer, "Settings made under a lease; null: as before the lease.")
       .field("sm_clocks_mhz", &R::sm_clocks, "Range to which the SM clock is locked.")
       .field("memory_clocks_mhz", &R::memory_clocks, "Range to which the memory clock is locked.")
-      .field("power_limit_w", &R::power_limit, "Power limit of the board.", {.minimum = 1, .maximum = kMostPower});
+      .field("power_limit_w", &R::power_limit, "Power limit of the board.", {.minimum = 1, .maximum = kMostPower})
+      .field("lost_power_limit_w", &R::lost_power_limit, "Power limit of the board once the lease's holder is lost.",
+             {.left_out = true, .minimum = 1, .maximum = kMostPower});
 }
 
 Record<SettingsChange> description_of(const SettingsChange* /*type*/) {
@@ -98,9 +100,13 @@ Record<SettingsChange> description_of(const SettingsChange* /*type*/) {
       .field("memory_clocks_mhz", &R::memory_clocks, "Range to which to lock the memory clock.")
       .field("power_limit_w", &R::power_limit, "Power limit to set for the board.",
              {.minimum = 1, .maximum = kMostPower})
+      .field("lost_power_limit_w", &R::lost_power_limit,
+             "Power limit that the board gets if the lease's holder is lost; null: as before the lease.",
+             {.minimum = 1, .maximum = kMostPower})
       .check([](const JsonObject& /*object*/, R& change) {
         if (!change.knobs().empty()) return;
-        throw InputError({kRequest}, "it changes nothing", "give sm_clocks_mhz, memory_clocks_mhz or power_limit_w");
+        throw InputError({kRequest}, "it changes nothing",
+                         "give sm_clocks_mhz, memory_clocks_mhz, power_limit_w or lost_power_limit_w");
       });
 }
 
@@ -120,7 +126,17 @@ Record<LeaseRequest> description_of(const LeaseRequest* /*type*/) {
              {.left_out = true})
       .field("shared", &R::shared, "Whether the user's other processes may change and end the lease, too.",
              {.left_out = true, .null_is_missing = true})
-      .check([](const JsonObject& /*object*/, R& lease) {
+      .field("lost_power_limit_w", &R::lost_power_limit,
+             "Power limit that each GPU gets if the lease ends in any way but by its release. It stays until it is "
+             "lifted. If it is missing, the limit is as before the lease.",
+             {.left_out = true, .minimum = 1, .maximum = kMostPower})
+      .check([](const JsonObject& object, R& lease) {
+        const bool may_limit = lease.may_set.empty() || std::find(lease.may_set.begin(), lease.may_set.end(),
+                                                                  Knob::kPowerLimit) != lease.may_set.end();
+        if (lease.lost_power_limit && !may_limit) {
+          object.refuse("lost_power_limit_w", "is a power limit, which may_set leaves out",
+                        "add power_limit to may_set");
+        }
         const auto keep_one_of_each = [](auto& list) {
           std::sort(list.begin(), list.end());
           list.erase(std::unique(list.begin(), list.end()), list.end());
@@ -128,6 +144,15 @@ Record<LeaseRequest> description_of(const LeaseRequest* /*type*/) {
         keep_one_of_each(lease.gpus);
         keep_one_of_each(lease.may_set);
       });
+}
+
+Record<Cap> description_of(const Cap* /*type*/) {
+  using R = Cap;
+  return Record<R>::answer("Cap", kAgentAnswer, "What keeps a power limit down since the holder of a lease was lost.")
+      .field("power_limit_w", &R::power_limit, "The power limit that the lease stated for this case.",
+             {.needed = true, .minimum = 1, .maximum = kMostPower})
+      .field("holder", &R::holder, "Who held the lease, in words for people.")
+      .field("since_s", &R::since, "When the lease ended, in Unix time.", {.needed = true, .minimum = 0});
 }
 
 Record<LeaseHolder> description_of(const LeaseHolder* /*type*/) {
@@ -223,7 +248,8 @@ Record<GpuStatus> description_of(const GpuStatus* /*type*/) {
       .field("power_limit_standard_w", &R::power_limit_standard,
              "The board's default power limit, in force after a reset.")
       .field("throttle_reasons", &R::throttle_reasons, "Reasons why the GPU's clocks are below what was asked for.")
-      .field("lease", &R::lease, "The lease on the GPU, if there is one.");
+      .field("lease", &R::lease, "The lease on the GPU, if there is one.")
+      .field("cap", &R::cap, "What keeps the power limit down since the holder of a lease was lost.");
 }
 
 Record<CpuStatus> description_of(const CpuStatus* /*type*/) {

@@ -38,6 +38,8 @@ struct GpuSettings {
   std::optional<ClockBounds> sm_clocks;
   std::optional<ClockBounds> memory_clocks;
   std::optional<Watts> power_limit;
+  // The most that the GPU's power limit may be once the holder is lost; not in force while the lease is.
+  std::optional<Watts> lost_power_limit = std::nullopt;
 
   bool operator==(const GpuSettings&) const = default;
   [[nodiscard]] bool all_default() const { return *this == GpuSettings{}; }
@@ -49,6 +51,7 @@ struct SettingsChange {
   std::optional<std::optional<ClockBounds>> sm_clocks;
   std::optional<std::optional<ClockBounds>> memory_clocks;
   std::optional<std::optional<Watts>> power_limit;
+  std::optional<std::optional<Watts>> lost_power_limit;  // as in LeaseRequest, for this GPU
 
   bool operator==(const SettingsChange&) const = default;
   [[nodiscard]] std::vector<Knob> knobs() const;
@@ -69,6 +72,21 @@ struct LeaseRequest {
   LeaseBinding binding = LeaseBinding::kConnection;
   std::string purpose;  // for people: "training run 12"
   bool shared = false;  // other processes of the user may change and end it, too
+  // If the lease ends in any way but by its release, each of its GPUs gets this power limit (or keeps a lower one that
+  // held before the lease), a Cap. It stays until it is lifted, beyond ends of the agent and of the machine. Without a
+  // value the limit is as before the lease. Only for those who may slow others' processes.
+  std::optional<Watts> lost_power_limit = std::nullopt;
+};
+
+// What keeps a GPU's power limit down after the holder of a lease was lost. It ends when a lease whose holder might
+// leave a cap sets or resets the power limit, or states a limit of its own and ends; and with DELETE
+// /v1/gpus/{gpu}/cap. For all other leases it is the limit that held before.
+struct Cap {
+  Watts power_limit;
+  std::string holder;  // of that lease, in words for people
+  Seconds since;       // when the lease ended, in Unix time
+
+  bool operator==(const Cap&) const = default;
 };
 
 struct LeaseHolder {
@@ -124,6 +142,7 @@ struct GpuStatus {
   std::optional<Watts> power_limit_standard;
   std::vector<std::string> throttle_reasons;
   std::optional<LeaseInfo> lease;
+  std::optional<Cap> cap;
 };
 
 // GET /v1/gpus/{gpu}/clocks
@@ -226,6 +245,7 @@ struct AccountSessionDropped {
 [[nodiscard]] Record<GpuSettings> description_of(const GpuSettings*);
 [[nodiscard]] Record<SettingsChange> description_of(const SettingsChange*);
 [[nodiscard]] Record<LeaseRequest> description_of(const LeaseRequest*);
+[[nodiscard]] Record<Cap> description_of(const Cap*);
 [[nodiscard]] Record<LeaseHolder> description_of(const LeaseHolder*);
 [[nodiscard]] Record<LeaseInfo> description_of(const LeaseInfo*);
 [[nodiscard]] Record<LeaseList> description_of(const LeaseList*);

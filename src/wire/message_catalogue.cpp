@@ -61,9 +61,10 @@ const std::vector<const RecordDescription*>& messages_of(Interface interface) {
                    PaceReport, DriftedOperation, RemeasureOrder, StragglerNotice, StragglerTaken, PlanningProgress,
                    SchedulesReplaced, JobTrouble, JobDeleted>();
   static const auto kAgent =
-      descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, ClockBounds, SettingsChange,
-                   GpuSettings, GpuClocks, PowerLimits, AccountSessionRequest, AccountSessionInfo, AccountSessionList,
-                   AccountSessionDropped, NodeStatus, GpuStatus, CpuStatus, PowerEvent, PowerPoint>();
+      descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, Cap, ClockBounds,
+                   SettingsChange, GpuSettings, GpuClocks, PowerLimits, AccountSessionRequest, AccountSessionInfo,
+                   AccountSessionList, AccountSessionDropped, NodeStatus, GpuStatus, CpuStatus, PowerEvent,
+                   PowerPoint>();
   return interface == Interface::kServer ? kServer : kAgent;
 }
 

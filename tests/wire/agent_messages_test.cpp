@@ -31,11 +31,14 @@ TEST(AgentMessages, RequestsSurviveTheWire) {
   request.may_set = {Knob::kSmClocks, Knob::kMemoryClocks};
   request.heartbeat_timeout = Seconds(0.1);
   request.purpose = "a \"b\" ü";
+  request.may_set.push_back(Knob::kPowerLimit);
+  request.lost_power_limit = Watts(150.5);
   const LeaseRequest read = read_message<LeaseRequest>(parsed(to_json(request).dump()));
   EXPECT_EQ(read.gpus, request.gpus);
   EXPECT_EQ(read.may_set, request.may_set);
   EXPECT_EQ(read.heartbeat_timeout, request.heartbeat_timeout);
   EXPECT_EQ(read.purpose, request.purpose);
+  EXPECT_EQ(read.lost_power_limit, Watts(150.5));
 }
 
 TEST(AgentMessages, AChangeTellsResetFromUntouched) {
@@ -45,6 +48,11 @@ TEST(AgentMessages, AChangeTellsResetFromUntouched) {
   EXPECT_EQ(to_json(change).dump(), R"({"sm_clocks_mhz":{"minimum":210.0,"maximum":1005.0},"power_limit_w":null})");
   EXPECT_EQ(read_message<SettingsChange>(parsed(to_json(change).dump())), change);
   EXPECT_EQ(change.knobs(), (std::vector<Knob>{Knob::kSmClocks, Knob::kPowerLimit}));
+  SettingsChange lost;
+  lost.lost_power_limit = std::optional<Watts>();
+  EXPECT_EQ(to_json(lost).dump(), R"({"lost_power_limit_w":null})");
+  EXPECT_EQ(read_message<SettingsChange>(parsed(to_json(lost).dump())), lost);
+  EXPECT_EQ(lost.knobs(), std::vector<Knob>{Knob::kPowerLimit}) << "it takes the right to set power limits";
 }
 
 TEST(AgentMessages, ComplaintsNameTheField) {
@@ -57,6 +65,9 @@ TEST(AgentMessages, ComplaintsNameTheField) {
   refuses(R"({"gpus": [18446744073709551615]})", "gpus[0]: is 18446744073709551615, out of range");
   refuses(R"({"gpus": [0], "heartbeat_timeout_s": "1"})", "heartbeat_timeout_s: is \"1\", not a number");
   refuses(R"({"gpus": [0], "binding": "forever"})", "binding: is 'forever'");
+  refuses(R"({"gpus": [0], "may_set": ["sm_clocks"], "lost_power_limit_w": 150})",
+          "lost_power_limit_w: is a power limit, which may_set leaves out");
+  refuses(R"({"gpus": [0], "lost_power_limit_w": 0})", "lost_power_limit_w: is 0");
   refuses(R"({"gpus": [0], "gpu": 1})", "gpu: there is no such field");
   expect_input_error(
       [] { static_cast<void>(read_message<SettingsChange>(parsed(R"({"sm_clocks_mhz": {"minimum": 1, "max": 2}})"))); },
