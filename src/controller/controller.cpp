@@ -34,6 +34,7 @@ Controller::Controller(ClusterEngine& engine, ControllerStore& store, Controller
   for (JobRecord& one : store_.jobs()) kept_[one.job] = one;
   for (Transition& one : store_.transitions()) kept_wanted_[one.job] = one;
   order_ = store_.order();
+  if (options_.agents != nullptr) keeper_.emplace(*options_.agents, options_.spec.clocks, options_.spec.limit);
   status_.policy = options_.policy;
   status_.mode = name_of(options_.mode);
 }
@@ -50,6 +51,8 @@ void Controller::cycle(Seconds now) {
     status_.trouble = error.what();
     throw;
   }
+  const std::lock_guard working(work_);
+  view_ = view;
   if (!scheduler_) {
     begun_ = now;
     begin(view);
@@ -72,6 +75,7 @@ void Controller::cycle(Seconds now) {
   for (const EngineJob& one : view.jobs) {
     for (const NodeGpus& gpus : one.gpus) used_on_[gpus.node] += gpus.count;
   }
+  keep_clocks();
   if (options_.mode == ControllerMode::kActs) act(now);
   publish(view, now);
   const std::lock_guard lock(mutex_);
@@ -119,6 +123,7 @@ void Controller::decide(Seconds now) {
   for (int round = 0; round < kMostDecisions && scheduler_->is_due(); ++round) scheduler_->decide();
   if (causes_.empty()) causes_.emplace_back("what is known has changed");
   const std::string cause = fmt::format("{}", fmt::join(causes_, ", "));
+  note_speeds(cause);
   std::vector<Transition> changes;
   for (auto& [id, job] : jobs_) {
     // Of a job that the engine is changing, more will be known when it has done so.
@@ -158,11 +163,15 @@ bool Controller::has_room(const GpuShape& target) const {
 }
 
 Watts Controller::power_on(const Job& job, int gpus) const {
+  return power_on(job, gpus, scheduler_->state().jobs[at(job.index)].speed);
+}
+
+Watts Controller::power_on(const Job& job, int gpus, int speed) const {
   const ClusterState& state = scheduler_->state();
   const ClusterJob& one = state.jobs[at(job.index)];
   const int size = state.kind_of(job.index).size_index(gpus);
   if (size < 0 || !one.has_gpus()) return options_.spec.limit * static_cast<double>(gpus);
-  return state.counted(one.kind, at(size), at(one.speed));
+  return state.counted(one.kind, at(size), at(speed));
 }
 
 // A job that has been released counts as if it ran: it may start at any moment.
@@ -175,7 +184,15 @@ Watts Controller::drawn_by(const Job& job) const {
 }
 
 bool Controller::try_to(const char* what, const EngineJob& seen, const std::function<void()>& act) {
+  struct Open {
+    explicit Open(std::mutex& working) : mutex(working) { mutex.unlock(); }
+    ~Open() { mutex.lock(); }
+    Open(const Open&) = delete;
+    Open& operator=(const Open&) = delete;
+    std::mutex& mutex;
+  };
   try {
+    const Open open(work_);
     act();
     return true;
   } catch (const SystemError& error) {
@@ -201,8 +218,10 @@ bool Controller::release(Job& job) {
 }
 
 void Controller::act(Seconds now) {
-  drawn_ = Watts(0.0);
-  for (const auto& [id, job] : jobs_) drawn_ += drawn_by(job);
+  drawn_ = keeper_ ? keeper_->counted() : Watts(0.0);
+  if (!keeper_) {
+    for (const auto& [id, job] : jobs_) drawn_ += drawn_by(job);
+  }
   for (auto& [id, job] : jobs_) {
     if (job.is_odd) continue;
     if (job.wanted) {
@@ -235,8 +254,13 @@ void Controller::step(Job& job, Seconds now) {
   facts.asks = job.has_reported() || job.record.told == job.seen.restarts;
   facts.told = job.record.told == job.seen.restarts;
   // The policy counts a job with the GPUs that it is to have; one that has yet to stop draws for those that it has.
-  const Watts needed = job.index < 0 ? Watts(0.0) : power_on(job, job.wanted->target.gpus());
-  facts.room = has_room(job.wanted->target) && drawn_ + needed <= scheduler_->state().spendable_power();
+  // Where it waits for clocks to be set, it needs what they now let it draw.
+  const ClockedPower* const clocked = keeper_ ? keeper_->of(job.seen.id) : nullptr;
+  const Watts needed = job.index < 0 ? Watts(0.0)
+                       : clocked     ? clocked->counted
+                                     : power_on(job, job.wanted->target.gpus());
+  facts.room = has_room(job.wanted->target) && drawn_ + needed <= scheduler_->state().spendable_power() &&
+               (clocked == nullptr || clocked->ready);
   facts.now = now;
   facts.stop_within = options_.stop_within;
   facts.asked = job.asked.value_or(now);
@@ -330,8 +354,11 @@ ElasticAnswer Controller::report(std::int64_t job, std::optional<std::int64_t> u
 }
 
 void Controller::order_budget(const BudgetOrder& order) {
-  const std::lock_guard lock(mutex_);
-  new_order_ = order;
+  {
+    const std::lock_guard lock(mutex_);
+    new_order_ = order;
+  }
+  if (on_order_) on_order_();
 }
 
 ClusterRunStatus Controller::status() const {
@@ -359,6 +386,7 @@ ClusterJobStatus Controller::status_of(const Job& job) const {
   if (job.index < 0) return shown;
   const ClusterJob& one = scheduler_->state().jobs[at(job.index)];
   if (one.has_gpus()) shown.power = power_on(job, one.gpus);
+  show_power(job, shown);
   return shown;
 }
 
@@ -382,6 +410,7 @@ void Controller::publish(const EngineView& view, Seconds now) {
     const auto index = node_index_.find(node.name);
     const bool ours = index != node_index_.end() && !scheduler_->placement().is_away(index->second);
     next.nodes.push_back({node.name, node.state, node.gpus, used_on(node.name), ours});
+    show_agent(next.nodes.back());
   }
   const std::lock_guard lock(mutex_);
   next.cycle = status_.cycle;
