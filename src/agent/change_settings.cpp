@@ -15,6 +15,14 @@ namespace {
 
 constexpr Watts kSameLimit{0.001};  // drivers count in milliwatts
 
+void reset(GpuDevice& device, Knob knob) {
+  switch (knob) {
+    case Knob::kSmClocks: return device.reset_sm_clocks();
+    case Knob::kMemoryClocks: return device.reset_memory_clocks();
+    case Knob::kPowerLimit: return device.set_power_limit(device.power_limits().standard);
+  }
+}
+
 }  // namespace
 
 Watts most_power(const GpuDevice& device, const GpuSettings& before) {
@@ -57,8 +65,45 @@ void refuse_beside_others(const GpuDevice& device, uid_t user) {
                                  device.label(), *other));
 }
 
+bool names(const GpuSettings& settings, Knob knob) {
+  switch (knob) {
+    case Knob::kSmClocks: return settings.sm_clocks.has_value();
+    case Knob::kMemoryClocks: return settings.memory_clocks.has_value();
+    case Knob::kPowerLimit: return settings.power_limit.has_value();
+  }
+  return false;
+}
+
+void bring_back(GpuDevice& device, Knob knob, const GpuSettings& before) {
+  if (!names(before, knob)) return reset(device, knob);
+  try {
+    switch (knob) {
+      case Knob::kSmClocks: return device.lock_sm_clocks(range_of(*before.sm_clocks));
+      case Knob::kMemoryClocks: return device.lock_memory_clocks(range_of(*before.memory_clocks));
+      case Knob::kPowerLimit: return device.set_power_limit(*before.power_limit);
+    }
+  } catch (const DeviceError& error) {
+    if (error.fault() != DeviceFault::kInvalid) throw;
+    if (knob != Knob::kPowerLimit) return reset(device, knob);
+    const PowerLimitRange limits = device.power_limits();
+    device.set_power_limit(std::clamp(*before.power_limit, limits.minimum, std::max(limits.minimum, limits.standard)));
+  }
+}
+
+void refuse_impossible_cap(const GpuDevice& device, const SettingsChange& change) {
+  if (!change.lost_power_limit || !*change.lost_power_limit) return;
+  const PowerLimitRange limits = device.power_limits();
+  const Watts cap = **change.lost_power_limit;
+  if (cap >= limits.minimum && cap <= limits.maximum) return;
+  throw DeviceError(DeviceFault::kInvalid, device.label(),
+                    fmt::format("the board takes power limits from {:g} to {:g} W, and lost_power_limit_w is {:g} W",
+                                limits.minimum.value(), limits.maximum.value(), cap.value()),
+                    "give a limit that it takes");
+}
+
 void change_settings(GpuDevice& device, const SettingsChange& change, const GpuSettings& before,
                      SettingsChange& applied) {
+  applied.lost_power_limit = change.lost_power_limit;  // the journal has it
   if (change.power_limit) {
     const Watts held = most_power(device, before);
     const Watts limit = change.power_limit->value_or(held);

@@ -19,6 +19,9 @@ namespace flyball {
 void refuse_more_power(const GpuDevice& device, const SettingsChange& change, const GpuSettings& before);
 void refuse_beside_others(const GpuDevice& device, uid_t user);
 
+// Throws DeviceError where the board takes no power limit as the change states for the loss of its holder.
+void refuse_impossible_cap(const GpuDevice& device, const SettingsChange& change);
+
 // Returns the highest power limit (W) that a user who is not root may set where `before` held. Throws DeviceError.
 [[nodiscard]] Watts most_power(const GpuDevice& device, const GpuSettings& before);
 
@@ -30,6 +33,14 @@ void refuse_beside_others(const GpuDevice& device, uid_t user);
 
 // Returns whether a board that reports the limit `told` may have been set to `limit`: boards round what they are given.
 [[nodiscard]] bool same_limit(Watts told, Watts limit);
+
+// Returns whether the settings have a value for the knob.
+[[nodiscard]] bool names(const GpuSettings& settings, Knob knob);
+
+// Sets a knob back to what held before. If the device refuses that value (another board, a slip in the configuration),
+// the knob goes to its default, or to a power limit that the device takes: the lease's own value must not stay in
+// force. Throws DeviceError.
+void bring_back(GpuDevice& device, Knob knob, const GpuSettings& before);
 
 // Makes the change knob by knob; `applied` tells what was done, also where a later knob failed. A knob that the change
 // resets goes back to `before`. Throws DeviceError. Costs some 10 ms for each knob.

@@ -99,6 +99,7 @@ void DeviceMonitor::report(const Claimant& reader, std::function<void(NodeStatus
       gpu.health = keeper_.health(i);
       gpu.trouble = gpu.health == GpuHealth::kWell ? trouble : keeper_.trouble(i);
       gpu.lease = keeper_.lease_on(i, reader);
+      gpu.cap = keeper_.control(i).cap();
       gathering->arrived();
     };
     ++gathering->left;

@@ -3,7 +3,8 @@
 // shared with the thread, which may outlive the object. A restore that fails is tried again after a wait that doubles,
 // with all knobs of the GPU.
 // The value of a power limit tells who has set it: the journal keeps the limits of which one is in force if nobody else
-// has set any. A limit that is none of them is somebody else's and stays.
+// has set any. A limit that is none of them is somebody else's and stays, except under a cap that begins: then it is
+// what held before.
 #include "agent/gpu_control.h"
 
 #include <fmt/format.h>
@@ -20,6 +21,7 @@
 #include "agent/change_settings.h"
 #include "base/contain.h"
 #include "base/monotonic_time.h"
+#include "base/wall_clock.h"
 #include "net/http.h"
 
 namespace flyball {
@@ -29,42 +31,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Watts kLeastLimit{1.0};           // a smaller value is no limit, and messages may not hold it
 constexpr std::size_t kMostWaiting = 1024;  // calls of one kind, for one GPU
-
-void reset(GpuDevice& device, Knob knob) {
-  switch (knob) {
-    case Knob::kSmClocks: return device.reset_sm_clocks();
-    case Knob::kMemoryClocks: return device.reset_memory_clocks();
-    case Knob::kPowerLimit: return device.set_power_limit(device.power_limits().standard);
-  }
-}
-
-bool names(const GpuSettings& settings, Knob knob) {
-  switch (knob) {
-    case Knob::kSmClocks: return settings.sm_clocks.has_value();
-    case Knob::kMemoryClocks: return settings.memory_clocks.has_value();
-    case Knob::kPowerLimit: return settings.power_limit.has_value();
-  }
-  return false;
-}
-
-// Sets a knob back to what held before. If the device refuses that value (another board, a slip in the configuration),
-// the knob goes to its default, or to a power limit that the device takes: the lease's own value must not stay in
-// force.
-void bring_back(GpuDevice& device, Knob knob, const GpuSettings& before) {
-  if (!names(before, knob)) return reset(device, knob);
-  try {
-    switch (knob) {
-      case Knob::kSmClocks: return device.lock_sm_clocks(range_of(*before.sm_clocks));
-      case Knob::kMemoryClocks: return device.lock_memory_clocks(range_of(*before.memory_clocks));
-      case Knob::kPowerLimit: return device.set_power_limit(*before.power_limit);
-    }
-  } catch (const DeviceError& error) {
-    if (error.fault() != DeviceFault::kInvalid) throw;
-    if (knob != Knob::kPowerLimit) return reset(device, knob);
-    const PowerLimitRange limits = device.power_limits();
-    device.set_power_limit(std::clamp(*before.power_limit, limits.minimum, std::max(limits.minimum, limits.standard)));
-  }
-}
 
 // Returns nothing if the device does not tell its limit.
 std::optional<Watts> limit_now(const GpuDevice& device) {
@@ -83,6 +49,11 @@ std::optional<Watts> limit_outside(const GpuDevice& device, const std::optional<
   if (!now || !outside.power_limit) return now ? now : outside.power_limit;
   const PowerLimitRange limits = device.power_limits();  // the board would refuse a limit outside of these
   return std::min(*now, std::clamp(*outside.power_limit, limits.minimum, limits.maximum));
+}
+
+GpuSettings under(const std::optional<Cap>& cap, GpuSettings settings) {
+  if (cap) settings.power_limit = std::min(cap->power_limit, settings.power_limit.value_or(cap->power_limit));
+  return settings;
 }
 
 // The settings to which an entry of the journal is restored. Clocks in the entry came from the configuration of that
@@ -106,7 +77,7 @@ struct GpuControl::Job {
   Done done;
   bool is_write = false;
   SettingsChange change;
-  std::string holder;
+  Author author;
   std::atomic<bool> given_up{false};  // its caller was told that it took too long
   // Used in the loop's thread only:
   bool answered = false;
@@ -138,15 +109,18 @@ struct GpuControl::State {
   }
 
   void run_job(const std::shared_ptr<Job>& job);
+  void follow(Ending how);
   bool try_restore();
+  void bring_back_limit();
   void journal_change(const Job& job);
   [[nodiscard]] std::optional<Watts> limit_before(const std::optional<Watts>& now) const;
   void note_made(const Job& job);
+  [[nodiscard]] std::vector<Watts> as_set(std::optional<Watts> limit) const;
   [[nodiscard]] bool may_be_ours(Watts limit) const;
-  [[nodiscard]] bool others_set_limit();
   [[nodiscard]] bool may_be_reset(Watts limit) const;
+  [[nodiscard]] bool touches(Knob knob) const;
   void forget_set_limits();
-  void write_entry() const;
+  void write_entry();
 
   std::shared_ptr<GpuDevice> device;
   std::shared_ptr<const Journal> journal;
@@ -159,9 +133,11 @@ struct GpuControl::State {
 
   mutable std::mutex mutex;
   std::condition_variable changed;
-  std::deque<std::shared_ptr<Job>> reads;  // guarded by mutex, as are the next seven
+  std::deque<std::shared_ptr<Job>> reads;  // guarded by mutex, as are the next nine
   std::deque<std::shared_ptr<Job>> writes;
   std::optional<JournalEntry> found;  // in the journal at the start, not yet restored
+  std::optional<Ending> ending;       // not yet followed
+  std::optional<Cap> shown_cap;
   bool restore_wanted = false;
   Clock::time_point restore_due;
   std::shared_ptr<Job> current;
@@ -178,25 +154,34 @@ struct GpuControl::State {
   GpuSettings before;  // of the knobs touched
   // The limits that the lease set, as in the journal. Without a value it is unknown who set the present limit.
   std::optional<std::vector<Watts>> set_limits = std::vector<Watts>();
+  std::optional<Watts> lost_limit;  // as in the journal, like the next
+  std::optional<Cap> cap;
+  bool cap_is_new = false;   // not yet set on the board
+  bool names_limit = false;  // whether the entry on disk has either
   Seconds retry{0};
 };
 
 bool GpuControl::State::may_be_ours(Watts limit) const {
   if (!set_limits || (before.power_limit && same_limit(limit, *before.power_limit))) return true;
+  if (cap && same_limit(limit, cap->power_limit)) return true;
   return std::any_of(set_limits->begin(), set_limits->end(), [&](Watts set) { return same_limit(limit, set); });
+}
+
+bool GpuControl::State::touches(Knob knob) const {
+  return std::find(touched.begin(), touched.end(), knob) != touched.end();
 }
 
 // What the power limit would be without the lease. A limit that somebody else has set during the lease stays when the
 // lease ends.
 std::optional<Watts> GpuControl::State::limit_before(const std::optional<Watts>& now) const {
-  const bool is_set = std::find(touched.begin(), touched.end(), Knob::kPowerLimit) != touched.end();
-  return is_set && (!now || may_be_ours(*now)) ? before.power_limit : limit_outside(*device, now, outside);
+  return touches(Knob::kPowerLimit) && (!now || may_be_ours(*now)) ? before.power_limit
+                                                                   : limit_outside(*device, now, outside);
 }
 
 void GpuControl::State::journal_change(const Job& job) {
-  JournalEntry entry{device->identity().uuid, touched, job.holder, before, set_limits};
+  JournalEntry entry{device->identity().uuid, touched, job.author.holder, before, set_limits, lost_limit, cap};
   for (const Knob knob : job.change.knobs()) {
-    const bool is_new = std::find(touched.begin(), touched.end(), knob) == touched.end();
+    const bool is_new = !touches(knob);
     if (is_new) entry.knobs.push_back(knob);
     if (is_new && knob == Knob::kSmClocks) entry.before->sm_clocks = outside.sm_clocks;
     if (is_new && knob == Knob::kMemoryClocks) entry.before->memory_clocks = outside.memory_clocks;
@@ -205,33 +190,46 @@ void GpuControl::State::journal_change(const Job& job) {
     entry.before->power_limit = limit_before(now);
     entry.set_limits.emplace();
     if (now) entry.set_limits->push_back(*now);
-    if (*job.change.power_limit) entry.set_limits->push_back(**job.change.power_limit);
+    if (job.change.power_limit && *job.change.power_limit) entry.set_limits->push_back(**job.change.power_limit);
+    if (job.change.lost_power_limit) entry.lost_limit = *job.change.lost_power_limit;
+    const bool lifts = job.author.may_end_cap && (job.change.power_limit || !entry.lost_limit);
+    if (lifts || (now && !may_be_ours(*now))) entry.cap.reset();
   }
-  if (job.check) job.check(*device, *entry.before);
+  if (job.check) job.check(*device, under(entry.cap, *entry.before));
   const bool known = entry.knobs.size() == touched.size() && *entry.before == before && set_limits &&
+                     entry.lost_limit == lost_limit && entry.cap == cap &&
                      std::all_of(entry.set_limits->begin(), entry.set_limits->end(),
                                  [this](Watts limit) { return may_be_ours(limit); });
   if (journalled && known) return;
   journal->write(entry);
   journalled = true;
+  names_limit = entry.lost_limit || entry.cap;
   holder = std::move(entry.holder);
   touched = std::move(entry.knobs);
   before = *entry.before;
   set_limits = std::move(entry.set_limits);
+  lost_limit = entry.lost_limit;
+  cap = std::move(entry.cap);
 }
 
-// Called after the change was made. The limit before it no longer counts as ours, or an operator who sets that value
-// would be taken for us. What the board rounded the new value to does count.
-void GpuControl::State::note_made(const Job& job) {
-  if (!job.change.power_limit) return;
+// What counts as ours once `limit` is set: what the board rounded it to does, too.
+std::vector<Watts> GpuControl::State::as_set(std::optional<Watts> limit) const {
   std::vector<Watts> limits;
-  if (*job.change.power_limit) limits.push_back(**job.change.power_limit);
+  if (limit) limits.push_back(*limit);
   try {
     const std::optional<Watts> told = limit_now(*device);
-    if (told && !(limits.size() == 1 && same_limit(*told, limits.front()))) limits.push_back(*told);
+    if (told && !(limit && same_limit(*told, *limit))) limits.push_back(*told);
   } catch (const DeviceError&) {
     // The limit was set all the same, and its caller is told so.
   }
+  return limits;
+}
+
+// Called after the change was made. The limit before it no longer counts as ours, or an operator who sets that value
+// would be taken for us.
+void GpuControl::State::note_made(const Job& job) {
+  if (!job.change.power_limit) return;
+  std::vector<Watts> limits = as_set(*job.change.power_limit);
   if (set_limits == limits) return;
   set_limits = std::move(limits);
   try {
@@ -241,8 +239,9 @@ void GpuControl::State::note_made(const Job& job) {
   }
 }
 
-void GpuControl::State::write_entry() const {
-  journal->write({device->identity().uuid, touched, holder, before, set_limits});
+void GpuControl::State::write_entry() {
+  journal->write({device->identity().uuid, touched, holder, before, set_limits, lost_limit, cap});
+  names_limit = lost_limit || cap;
 }
 
 // A lost GPU comes back with its driver's own limit, perhaps to another agent, which must not take that limit for one
@@ -265,14 +264,33 @@ bool GpuControl::State::may_be_reset(Watts limit) const {
   return standard > *before.power_limit && same_limit(limit, standard);
 }
 
-// Whether somebody else has set the power limit. Then the lease's end leaves it as it is, since an operator has chosen
-// it for a reason.
-bool GpuControl::State::others_set_limit() {
-  if (!set_limits) return false;
-  const std::optional<Watts> now = limit_now(*device);
-  if (!now || may_be_ours(*now) || may_be_reset(*now)) return false;
-  post([all = events, limit = *now] { all->limit_left(limit); });
-  return true;
+void GpuControl::State::follow(Ending how) {
+  if (how == Ending::kLost && lost_limit) {
+    cap = Cap{*lost_limit, holder, Seconds(now_seconds())};
+    cap_is_new = true;
+  } else if (how == Ending::kLifted || (how == Ending::kReleased && lost_limit)) {
+    cap.reset();
+  }
+  lost_limit.reset();
+  if (!cap || touches(Knob::kPowerLimit)) return;
+  // The cap is of another boot: what stands now was set since then.
+  touched.push_back(Knob::kPowerLimit);
+  set_limits.emplace();
+  cap_is_new = true;
+}
+
+// Sets the power limit that is to hold without a lease. One that somebody else has set stays, since an operator has
+// chosen it for a reason; it ends a cap, but not one that only begins.
+void GpuControl::State::bring_back_limit() {
+  const std::optional<Watts> now = set_limits ? limit_now(*device) : std::nullopt;
+  const bool others = now && !may_be_ours(*now) && !may_be_reset(*now);
+  if (others && cap_is_new) before.power_limit = limit_outside(*device, now, outside);
+  if (cap && ((others && !cap_is_new) || under(cap, before) == before)) cap.reset();
+  if (!cap && others) return post([all = events, limit = *now] { all->limit_left(limit); });
+  if (!cap) return bring_back(*device, Knob::kPowerLimit, before);
+  if (!now || !same_limit(*now, cap->power_limit)) bring_back(*device, Knob::kPowerLimit, under(cap, before));
+  set_limits = as_set(cap->power_limit);
+  cap_is_new = false;
 }
 
 void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
@@ -283,11 +301,12 @@ void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
     if (job->is_write) journal_change(*job);
     if (job->call) job->call(*device);
     if (job->check && !job->is_write) {
+      const std::optional<Watts> now = limit_now(*device);
       GpuSettings held = before;
-      held.power_limit = limit_before(limit_now(*device));
-      job->check(*device, held);
+      held.power_limit = limit_before(now);
+      job->check(*device, now && !may_be_ours(*now) ? held : under(cap, held));
     }
-    if (job->write) job->write(*device, before);
+    if (job->write) job->write(*device, under(cap, before));
     if (job->write) note_made(*job);
   } catch (const DeviceError& caught) {
     error = std::current_exception();
@@ -311,8 +330,7 @@ bool GpuControl::State::try_restore() {
     try {
       // No driver tells who locked the clocks, or whether they are locked. A lock of ours must not stay, so that a lock
       // which an operator has made since goes with it. Clocks that the configuration names are locked again.
-      if (knob == Knob::kPowerLimit && others_set_limit()) continue;
-      bring_back(*device, knob, before);
+      knob == Knob::kPowerLimit ? bring_back_limit() : bring_back(*device, knob, before);
     } catch (const DeviceError& error) {
       if (error.fault() == DeviceFault::kLost) {
         forget_set_limits();
@@ -320,24 +338,36 @@ bool GpuControl::State::try_restore() {
         post([all = events, error] { all->lost(error); });
         return true;
       }
-      if (error.fault() == DeviceFault::kUnsupported) continue;  // then it was never set either
+      if (error.fault() == DeviceFault::kUnsupported) {  // then it was never set either
+        if (knob == Knob::kPowerLimit) cap.reset();
+        continue;
+      }
       left.push_back(knob);
       failure = error.what();
     }
   }
-  // If one knob failed, all are tried again, since one reset may undo another's work.
-  if (left.empty()) {
-    touched.clear();
-    is_found = false;
-    before = {};
-    set_limits.emplace();
-    try {
-      if (journalled) journal->remove(device->identity().uuid);
-      journalled = false;
-    } catch (const JournalError& error) {
-      failure = error.what();
+  try {
+    if (left.empty()) {
+      is_found = false;
+      before.sm_clocks.reset();
+      before.memory_clocks.reset();
+      if (!cap) {
+        touched.clear();
+        before = {};
+        set_limits.emplace();
+        if (journalled) journal->remove(device->identity().uuid, names_limit);
+        journalled = names_limit = false;
+      } else {
+        touched = {Knob::kPowerLimit};
+        write_entry();
+      }
+    } else if (names_limit && !cap) {
+      write_entry();  // the next agent, too, is to set no cap
     }
+  } catch (const JournalError& error) {
+    failure = error.what();
   }
+  // If one knob failed, all are tried again, since one reset may undo another's work.
   if (failure.empty()) return true;
   post([all = events, failure] { all->restore_failed(failure); });
   return false;
@@ -371,14 +401,19 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
         if (entry.set_limits && entry.before && entry.before->power_limit) {
           state->set_limits->push_back(*entry.before->power_limit);  // a reset under the lease has left this limit
         }
+        state->lost_limit = entry.lost_limit;
+        state->cap = entry.cap;
+        state->names_limit = entry.lost_limit || entry.cap;
         state->journalled = true;
       }
+      if (state->ending) state->follow(*std::exchange(state->ending, std::nullopt));
       lock.unlock();
       state->call_since = monotonic_now();
       bool done = false;
       (void)contained("a GPU's control", [&] { done = state->try_restore(); });
       state->call_since = 0;
       lock.lock();
+      state->shown_cap = state->cap;
       if (done && state->found) {
         state->restore_due = Clock::now();  // an entry was found meanwhile
       } else if (done) {
@@ -399,6 +434,7 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
       (void)contained("a GPU's control", [&] { state->run_job(job); });
       state->call_since = 0;
       lock.lock();
+      state->shown_cap = state->cap;
       state->current.reset();
     } else {
       break;  // the control is stopping, and nothing is left
@@ -465,14 +501,14 @@ void GpuControl::submit(std::shared_ptr<Job> job, bool is_read) {
   state_->changed.notify_all();
 }
 
-void GpuControl::write(const SettingsChange& change, const std::string& holder, Check check, Write call, Done done) {
+void GpuControl::write(const SettingsChange& change, Author author, Check check, Write call, Done done) {
   auto job = std::make_shared<Job>();
   job->check = std::move(check);
   job->write = std::move(call);
   job->done = std::move(done);
   job->is_write = true;
   job->change = change;
-  job->holder = holder;
+  job->author = std::move(author);
   submit(std::move(job), false);
 }
 
@@ -490,11 +526,13 @@ void GpuControl::read_before(Check look, Done done) {
   submit(std::move(job), true);
 }
 
-void GpuControl::restore() {
+void GpuControl::restore(Ending ending) {
   std::deque<std::shared_ptr<Job>> dropped;
   {
     const std::lock_guard lock(state_->mutex);
     dropped.swap(state_->writes);
+    // A lease that came after the one whose end is still to be followed has not written anything.
+    if (!state_->ending || ending == Ending::kLifted) state_->ending = ending;
     state_->restore_wanted = true;
     state_->restore_due = Clock::now();
     state_->changed.notify_all();
@@ -509,12 +547,17 @@ void GpuControl::restore_found(const JournalEntry& entry) {
     const std::lock_guard lock(state_->mutex);
     state_->found = entry;
   }
-  restore();
+  restore(Ending::kLost);
 }
 
 bool GpuControl::restoring() const {
   const std::lock_guard lock(state_->mutex);
   return state_->restore_wanted;
+}
+
+std::optional<Cap> GpuControl::cap() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->shown_cap;
 }
 
 Seconds GpuControl::call_age() const {

@@ -48,8 +48,8 @@ void check_bounds(const GpuBounds& bounds, std::size_t gpu, const SettingsChange
     check(bounds.least_memory_clock, bounds.most_memory_clock, (*change.memory_clocks)->maximum, gpu, "memory clocks",
           "MHz");
   }
-  if (change.power_limit && *change.power_limit) {
-    check(bounds.least_power, bounds.most_power, **change.power_limit, gpu, "power limits", "W");
+  for (const auto& limit : {change.power_limit, change.lost_power_limit}) {
+    if (limit && *limit) check(bounds.least_power, bounds.most_power, **limit, gpu, "power limits", "W");
   }
 }
 

@@ -64,6 +64,10 @@ static Record<JournalEntry> description_of(const JournalEntry* /*type*/) {
       .field("set_power_limits_w", &R::set_limits,
              "Power limits that the agent has set. One of them is in force unless somebody else has set another.",
              {.left_out = true, .minimum = 0, .maximum = 1e6})
+      .field("lost_power_limit_w", &R::lost_limit, "Power limit to set if the holder is lost.",
+             {.left_out = true, .minimum = 0, .maximum = 1e6})
+      .field("cap", &R::cap, "What keeps the power limit down since the holder of an earlier lease was lost.",
+             {.left_out = true})
       .field("boot", &R::boot, "Boot of the machine that wrote the entry.", {.left_out = true})
       .field("booted_at_s", &R::booted_at, "When that boot was, in Unix time.", {.left_out = true, .minimum = 0});
 }
@@ -169,13 +173,17 @@ bool Journal::names_gpu(std::string_view file) {
          });
 }
 
-void Journal::remove(const std::string& uuid) const { remove_unreadable(file_of(uuid)); }
+void Journal::remove(const std::string& uuid, bool synced) const {
+  remove_unreadable(file_of(uuid));
+  if (synced && ::fsync(folder_descriptor_) != 0) fail(folder_ / file_of(uuid), "cannot sync the journal's folder");
+}
 
 void Journal::remove_unreadable(const std::string& file) const {
   if (::unlinkat(folder_descriptor_, file.c_str(), 0) != 0 && errno != ENOENT) {
     fail(folder_ / file, "cannot remove the journal's entry");
   }
-  // The removal is not synced: an entry that comes back after a power cut only restores what is at its default already.
+  // The removal is not synced: an entry that comes back after a power cut only restores what is at its default already,
+  // unless it names a cap.
 }
 
 }  // namespace flyball

@@ -31,6 +31,8 @@ struct JournalEntry {
   // Unless somebody else has set the power limit, one of these is in force: the limit that stood when the agent last
   // set it, and the limit that this call was to set. Older agents' entries have none.
   std::optional<std::vector<Watts>> set_limits = std::nullopt;
+  std::optional<Watts> lost_limit = std::nullopt;  // of the lease in force (LeaseRequest::lost_power_limit)
+  std::optional<Cap> cap = std::nullopt;           // what an earlier lease has left
   std::string boot = {};  // MachineBoot of the time of writing; the journal fills in this and the next
   std::int64_t booted_at = 0;
 };
@@ -70,7 +72,8 @@ class Journal {
   // Replaces the GPU's entry, which is on disk when this returns. Throws JournalError, and then leaves the old entry
   // intact.
   void write(const JournalEntry& entry) const;
-  void remove(const std::string& uuid) const;  // throws JournalError
+  // Throws JournalError. With `synced` the entry does not come back after a power cut.
+  void remove(const std::string& uuid, bool synced = false) const;
   void remove_unreadable(const std::string& file) const;
 
   [[nodiscard]] static std::string file_of(const std::string& uuid);

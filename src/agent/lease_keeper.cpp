@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,15 +32,14 @@ bool sets_something(const SettingsChange& change) {
          (change.power_limit && *change.power_limit);
 }
 
-bool sets_something(const Lease& lease, std::size_t gpu) {
-  const auto found = lease.settings.find(gpu);
-  return found != lease.settings.end() && !found->second.all_default();
-}
-
 // The whole identifier is for those who may end the lease; others read the log, too.
 std::string short_id(const std::string& id) { return id.substr(0, 8); }
 
-int open_process(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
+// A holder that gives its lease back, or has it taken away by root, is not lost. An agent that stops cannot tell.
+Ending ending_of(LeaseEnd why) {
+  const bool given_back = why == LeaseEnd::kReleased || why == LeaseEnd::kRevoked || why == LeaseEnd::kOtherUser;
+  return given_back ? Ending::kReleased : Ending::kLost;
+}
 
 }  // namespace
 
@@ -80,7 +78,6 @@ LeaseKeeper::LeaseKeeper(EventLoop& loop, std::vector<std::shared_ptr<GpuDevice>
       options_(options),
       journal_(std::move(journal)),
       rules_(std::move(rules)),
-      slow_others_(access.slow_others),
       table_(gpus.size(), std::move(access)),
       leftovers_(journal_) {
   for (std::size_t i = 0; i < gpus.size(); ++i) {
@@ -180,10 +177,15 @@ void LeaseKeeper::watch(const std::string& id, std::shared_ptr<Watch> process) {
 
 void LeaseKeeper::grant(const LeaseRequest& request, const Claimant& who, const Granted& granted) {
   std::string id;
+  SettingsChange stated;
+  if (request.lost_power_limit) stated.lost_power_limit = request.lost_power_limit;
   try {
     const Lease& lease = table_.grant(request, who, monotonic_now());
     id = lease.id;
-    for (const std::size_t gpu : request.gpus) check_usable(gpu);
+    for (const std::size_t gpu : request.gpus) {
+      check_usable(gpu);
+      check_bounds(rules_.of(gpu).bounds, gpu, stated);
+    }
     watch(id, open_watch(lease.holder, false));
     table_.prepare(id);
   } catch (const Error&) {
@@ -201,7 +203,9 @@ void LeaseKeeper::grant(const LeaseRequest& request, const Claimant& who, const 
   const std::string holder = who.as_holder().text();
   for (const std::size_t gpu : request.gpus) {
     gpus_[gpu]->control->write(
-        {}, holder, {}, {}, [this, preparing, id, holder, granted](const std::exception_ptr& error) {
+        stated, author(*table_.find(id), who),
+        [stated](const GpuDevice& device, const GpuSettings& /*before*/) { refuse_impossible_cap(device, stated); }, {},
+        [this, preparing, id, stated, holder, granted](const std::exception_ptr& error) {
           if (error) preparing->error = error;
           if (--preparing->left > 0) return;
           const Lease* lease = table_.find(id);
@@ -215,6 +219,9 @@ void LeaseKeeper::grant(const LeaseRequest& request, const Claimant& who, const 
           }
           ++counts_.granted;
           table_.begin(id, monotonic_now());
+          if (stated.lost_power_limit) {
+            for (const std::size_t one : lease->gpus) table_.note_change(id, one, stated);
+          }
           arm_deadline();
           log_event(LogLevel::kInfo, "lease_granted",
                     {{"lease", short_id(id)},
@@ -233,15 +240,19 @@ LeaseInfo LeaseKeeper::heartbeat(const std::string& id, const Claimant& who) {
 void LeaseKeeper::submit_change(const std::string& id, std::size_t gpu, const SettingsChange& wanted,
                                 const Claimant& who, Done done) {
   const Lease& asking = *table_.find(id);
-  const SettingsChange change = own_resets(asking, gpu, wanted, who);
+  const Author by = author(asking, who);
+  const bool resets_all = who.is_root() || writes_under_way_.count(id) != 0;
+  const bool lifts = by.may_end_cap && gpus_[gpu]->control->cap();
+  const SettingsChange change = resets_all ? wanted : asking.own_resets(gpu, wanted, lifts);
   ++writes_under_way_[id];
   const bool looks_around = must_be_alone(asking) && asking.alone.count(gpu) == 0 && sets_something(change);
   const auto applied = std::make_shared<SettingsChange>();
   gpus_[gpu]->control->write(
-      change, who.as_holder().text(),
+      change, by,
       [change, looks_around, who](const GpuDevice& device, const GpuSettings& before) {
         if (looks_around) refuse_beside_others(device, who.uid);
         if (!who.is_root()) refuse_more_power(device, change, before);
+        refuse_impossible_cap(device, change);
       },
       [change, applied](GpuDevice& device, const GpuSettings& before) {
         change_settings(device, change, before, *applied);
@@ -273,21 +284,14 @@ void LeaseKeeper::submit_change(const std::string& id, std::size_t gpu, const Se
       });
 }
 
-// A user's reset undoes only what was set under the lease, and not what an operator has locked.
-SettingsChange LeaseKeeper::own_resets(const Lease& lease, std::size_t gpu, SettingsChange change,
-                                       const Claimant& who) const {
-  if (who.is_root() || writes_under_way_.count(lease.id) != 0) return change;
-  const auto found = lease.settings.find(gpu);
-  const GpuSettings set = found == lease.settings.end() ? GpuSettings{} : found->second;
-  if (change.sm_clocks && !*change.sm_clocks && !set.sm_clocks) change.sm_clocks.reset();
-  if (change.memory_clocks && !*change.memory_clocks && !set.memory_clocks) change.memory_clocks.reset();
-  if (change.power_limit && !*change.power_limit && !set.power_limit) change.power_limit.reset();
-  return change;
+Author LeaseKeeper::author(const Lease& lease, const Claimant& who) const {
+  return {lease.holder.as_holder().text(), table_.rules().may_slow_others(who)};
 }
 
 void LeaseKeeper::change(const std::string& id, std::size_t gpu, const SettingsChange& change, const Claimant& who,
                          Done done) {
   const Lease& lease = table_.check_write(id, gpu, change.knobs(), who, monotonic_now());
+  if (change.lost_power_limit && *change.lost_power_limit) table_.check_cap(gpu, lease.holder);
   check_bounds(rules_.of(gpu).bounds, gpu, change);
   submit_change(lease.id, gpu, change, lease.holder, std::move(done));
 }
@@ -354,6 +358,26 @@ void LeaseKeeper::release(const std::string& id, const Claimant& who, Done done)
   const bool own = lease.belongs_to(who);
   const std::vector<std::size_t> gpus = lease.gpus;
   end(id, own ? LeaseEnd::kReleased : LeaseEnd::kRevoked);
+  answer_when_restored(gpus, std::move(done));
+}
+
+void LeaseKeeper::lift_cap(std::size_t gpu, const Claimant& who, Done done) {
+  table_.check_cap(gpu, who);
+  check_usable(gpu);
+  GpuControl& control = *gpus_[gpu]->control;
+  if (!control.cap()) throw LeaseRefused(LeaseRefused::Reason::kNoSuchLease, fmt::format("GPU {} has no cap", gpu));
+  log_event(LogLevel::kNotice, "cap_lifted", {{"gpu", fmt::to_string(gpu)}, {"by", who.as_holder().text()}});
+  const Lease* lease = table_.on_gpu(gpu);
+  if (lease == nullptr) {
+    control.restore(Ending::kLifted);
+    return answer_when_restored({gpu}, std::move(done));
+  }
+  SettingsChange change;
+  change.power_limit = lease->settings_of(gpu).power_limit;
+  submit_change(lease->id, gpu, change, who, std::move(done));
+}
+
+void LeaseKeeper::answer_when_restored(const std::vector<std::size_t>& gpus, Done done) {
   wait_restored(gpus, options_.call_timeout, [this, done = std::move(done)](const std::vector<std::size_t>& left) {
     if (left.empty()) return done(nullptr);
     done(std::make_exception_ptr(DeviceError(DeviceFault::kTimeout, gpus_[left.front()]->device->label(),
@@ -376,7 +400,8 @@ void LeaseKeeper::end(const std::string& id, LeaseEnd why) {
   if (pin_ && lease->binding == LeaseBinding::kConnection && table_.of_connection(lease->holder.connection).empty()) {
     pin_(lease->holder.connection, false);
   }
-  for (const std::size_t gpu : lease->gpus) gpus_[gpu]->control->restore();
+  for (const std::size_t gpu : lease->gpus)
+    gpus_[gpu]->control->restore(lease->preparing ? Ending::kNotBegun : ending_of(why));
 }
 
 void LeaseKeeper::connection_closed(std::uint64_t connection) {
@@ -478,7 +503,7 @@ void LeaseKeeper::look_for_hanging() {
 // Asks a GPU whether it is there, and whether another user has come to it since a lease set it.
 void LeaseKeeper::probe(std::size_t gpu) {
   const Lease* lease = table_.on_gpu(gpu);
-  const bool looks_around = lease != nullptr && must_be_alone(*lease) && sets_something(*lease, gpu);
+  const bool looks_around = lease != nullptr && must_be_alone(*lease) && !lease->settings_of(gpu).all_default();
   const std::string id = looks_around ? lease->id : std::string();
   const uid_t user = looks_around ? lease->holder.uid : 0;
   const auto other = std::make_shared<std::optional<std::string>>();
@@ -496,16 +521,13 @@ void LeaseKeeper::probe(std::size_t gpu) {
       });
 }
 
-// Whoever comes over TCP with the token has the operator's permission.
-bool LeaseKeeper::must_be_alone(const Lease& lease) const {
-  return !slow_others_ && lease.holder.local && !lease.holder.is_root();
-}
+bool LeaseKeeper::must_be_alone(const Lease& lease) const { return !table_.rules().may_slow_others(lease.holder); }
 
 void LeaseKeeper::note_alive(std::size_t gpu) {
   Gpu& one = *gpus_[gpu];
   if (std::exchange(one.lost, std::nullopt)) {
     log_event(LogLevel::kNotice, "gpu_back", {{"gpu", fmt::to_string(gpu)}, {"uuid", one.device->identity().uuid}});
-    if (one.settled) one.control->restore();  // what this agent has touched
+    if (one.settled) one.control->restore(Ending::kLost);  // what this agent has touched
   }
   settle(gpu);  // what an earlier agent has touched, if the GPU's driver would not open it until now
 }
@@ -513,7 +535,9 @@ void LeaseKeeper::note_alive(std::size_t gpu) {
 void LeaseKeeper::restored(std::size_t gpu) {
   if (!gpus_[gpu]->lost) {
     ++counts_.restores;
-    log_event(LogLevel::kInfo, "gpu_at_default", {{"gpu", fmt::to_string(gpu)}});
+    const auto cap = gpus_[gpu]->control->cap();
+    log_event(cap ? LogLevel::kNotice : LogLevel::kInfo, cap ? "gpu_capped" : "gpu_at_default",
+              {{"gpu", fmt::to_string(gpu)}});
     leftovers_.restored(gpu);
   }
   std::vector<std::shared_ptr<Waiter>> ready;

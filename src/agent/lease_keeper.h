@@ -58,6 +58,9 @@ class LeaseKeeper {
   // the user's other processes may use it. Throws LeaseRefused at once.
   void change_without_lease(std::size_t gpu, const SettingsChange& change, const Claimant& who, Seconds remote_hold,
                             bool shared, Done done);
+  // Lets the power limit of a capped GPU go back to what held before the cap, or to what a lease has set since. Throws
+  // LeaseRefused at once where `who` may not, or where there is no cap.
+  void lift_cap(std::size_t gpu, const Claimant& who, Done done);
   // Makes a privileged call that no end of a lease undoes (persistence mode), for anyone who may set this GPU now.
   void call_unleased(std::size_t gpu, const Claimant& who, std::function<void(GpuDevice&)> call, Done done);
 
@@ -98,8 +101,8 @@ class LeaseKeeper {
   // process has ended, and where it cannot be watched although nothing else would end its lease (`needed`).
   [[nodiscard]] static std::shared_ptr<Watch> open_watch(const Claimant& who, bool needed);
   void watch(const std::string& id, std::shared_ptr<Watch> process);
-  [[nodiscard]] SettingsChange own_resets(const Lease& lease, std::size_t gpu, SettingsChange change,
-                                          const Claimant& who) const;
+  [[nodiscard]] Author author(const Lease& lease, const Claimant& who) const;
+  void answer_when_restored(const std::vector<std::size_t>& gpus, Done done);
   void arm_deadline();
   void look_for_expired(bool late);
   void look_for_hanging();
@@ -117,7 +120,6 @@ class LeaseKeeper {
   ControlOptions options_;
   std::shared_ptr<const Journal> journal_;
   NodeRules rules_;
-  bool slow_others_;
   LeaseTable table_;
   LeaseCounts counts_;
   std::function<void(std::uint64_t, bool)> pin_;

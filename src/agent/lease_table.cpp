@@ -81,6 +81,19 @@ bool Lease::belongs_to(const Claimant& who) const {
   return holder.same_process(who) || (shared && holder.local && holder.same_user(who));
 }
 
+GpuSettings Lease::settings_of(std::size_t gpu) const {
+  const auto found = settings.find(gpu);
+  return found == settings.end() ? GpuSettings{} : found->second;
+}
+
+SettingsChange Lease::own_resets(std::size_t gpu, SettingsChange change, bool lifts) const {
+  const GpuSettings set = settings_of(gpu);
+  if (change.sm_clocks && !*change.sm_clocks && !set.sm_clocks) change.sm_clocks.reset();
+  if (change.memory_clocks && !*change.memory_clocks && !set.memory_clocks) change.memory_clocks.reset();
+  if (change.power_limit && !*change.power_limit && !set.power_limit && !lifts) change.power_limit.reset();
+  return change;
+}
+
 bool AccessRules::allows(std::size_t gpu, const Claimant& who) const {
   if (!who.local) return remote;
   if (who.is_root()) return true;
@@ -88,6 +101,8 @@ bool AccessRules::allows(std::size_t gpu, const Claimant& who) const {
   if (own != of_gpu.end()) return own->second.count(who.uid) != 0;
   return !everywhere || everywhere->count(who.uid) != 0;
 }
+
+bool AccessRules::may_slow_others(const Claimant& who) const { return slow_others || !who.local || who.is_root(); }
 
 LeaseTable::LeaseTable(std::size_t gpu_count, AccessRules rules) : gpu_count_(gpu_count), rules_(std::move(rules)) {}
 
@@ -109,6 +124,15 @@ void LeaseTable::check_gpu(std::size_t gpu, const Claimant& who) const {
   }
 }
 
+void LeaseTable::check_cap(std::size_t gpu, const Claimant& who) const {
+  check_gpu(gpu, who);
+  if (rules_.may_slow_others(who)) return;
+  throw LeaseRefused(Reason::kForbidden,
+                     "a power limit that outlasts its lease slows other users' processes: only root states or lifts "
+                     "one, and who comes over TCP with the token, unless the agent's configuration allows it to "
+                     "everybody (access.slow_others)");
+}
+
 Lease& LeaseTable::add(Lease lease, Nanoseconds now) {
   lease.id = random_digits(32);
   lease.granted = now;
@@ -118,7 +142,7 @@ Lease& LeaseTable::add(Lease lease, Nanoseconds now) {
 }
 
 const Lease& LeaseTable::grant(const LeaseRequest& request, const Claimant& who, Nanoseconds now) {
-  for (const std::size_t gpu : request.gpus) check_gpu(gpu, who);
+  for (const std::size_t gpu : request.gpus) request.lost_power_limit ? check_cap(gpu, who) : check_gpu(gpu, who);
   if (request.binding == LeaseBinding::kProcess && (!who.local || who.pid == 0)) {
     throw LeaseRefused(Reason::kForbidden,
                        "a lease can be bound to a process only over the Unix socket and from a process that the agent "
@@ -251,6 +275,7 @@ void LeaseTable::note_change(const std::string& id, std::size_t gpu, const Setti
   if (change.sm_clocks) settings.sm_clocks = *change.sm_clocks;
   if (change.memory_clocks) settings.memory_clocks = *change.memory_clocks;
   if (change.power_limit) settings.power_limit = *change.power_limit;
+  if (change.lost_power_limit) settings.lost_power_limit = *change.lost_power_limit;
   if (settings.all_default()) found->second.alone.erase(gpu);  // others may have come before it is set again
 }
 

@@ -99,6 +99,10 @@ struct Lease {
   // Returns what `reader` may see of it: the identifier is left out unless the lease is the user's own.
   [[nodiscard]] LeaseInfo info_for(const Claimant& reader, Nanoseconds now) const;
   [[nodiscard]] bool belongs_to(const Claimant& who) const;  // who may change and end it
+  [[nodiscard]] GpuSettings settings_of(std::size_t gpu) const;
+  // Returns the change without the resets of what the lease has not set: a user's reset does not undo what an operator
+  // has locked. With `lifts` that of the power limit stays, since it is to lift a cap.
+  [[nodiscard]] SettingsChange own_resets(std::size_t gpu, SettingsChange change, bool lifts) const;
 };
 
 // Which users may lease which GPU.
@@ -109,6 +113,8 @@ struct AccessRules {
   bool remote = true;                             // whether TCP clients (who have shown the token) may
   bool remote_lacks_token = false;  // why `remote` is false: the agent has no token that a client could show
   [[nodiscard]] bool allows(std::size_t gpu, const Claimant& who) const;  // root always may
+  // Root may, and who comes over TCP with the token, which is the operator's permission.
+  [[nodiscard]] bool may_slow_others(const Claimant& who) const;
 };
 
 class LeaseTable {
@@ -130,6 +136,8 @@ class LeaseTable {
   // Returns the lease if `who` may change these knobs now. The call counts as a sign of life, too.
   const Lease& check_write(const std::string& id, std::size_t gpu, const std::vector<Knob>& knobs, const Claimant& who,
                            Nanoseconds now);
+  // Throws LeaseRefused unless `who` may leave a cap on the GPU, which slows whoever comes there after the lease.
+  void check_cap(std::size_t gpu, const Claimant& who) const;
   // Returns the lease if `who` may end it.
   const Lease& check_release(const std::string& id, const Claimant& who) const;
 
@@ -139,6 +147,7 @@ class LeaseTable {
   // Ends a lease, frees its GPUs, and returns the lease as it was; none where there is no such lease.
   std::optional<Lease> end(const std::string& id, LeaseEnd why);
 
+  [[nodiscard]] const AccessRules& rules() const { return rules_; }
   [[nodiscard]] const Lease* find(const std::string& id) const;
   [[nodiscard]] const Lease* on_gpu(std::size_t gpu) const;
   [[nodiscard]] std::vector<const Lease*> all() const;

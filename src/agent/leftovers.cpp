@@ -12,8 +12,18 @@ namespace flyball {
 
 void Leftovers::read(const std::vector<std::string>& uuids) {
   Journal::Found found = journal_->read();
-  for (const JournalEntry& entry : found.outlived) drop(entry);
   entries_ = std::move(found.entries);
+  for (JournalEntry& entry : found.outlived) {
+    if (!entry.lost_limit && !entry.cap) {
+      drop(entry);
+    } else {
+      // Where nodes and controller lose their power together, nobody else would keep the nodes' power down afterwards.
+      entry.knobs.clear();
+      entry.before.reset();
+      entry.set_limits.reset();
+      entries_.push_back(std::move(entry));
+    }
+  }
   for (std::string& file : found.unreadable) {
     const auto is_its = [&](const std::string& uuid) { return Journal::file_of(uuid) == file; };
     const bool names_one = Journal::names_gpu(file) || std::any_of(uuids.begin(), uuids.end(), is_its);

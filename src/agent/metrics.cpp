@@ -24,6 +24,8 @@ constexpr MetricInfo kRegistry[] = {
     {"flyball_gpu_sm_clock_hertz", kGauge, "Hz", "gpu, uuid, name", "SM clock of the GPU."},
     {"flyball_gpu_memory_clock_hertz", kGauge, "Hz", "gpu, uuid, name", "Memory clock of the GPU."},
     {"flyball_gpu_power_limit_watts", kGauge, "W", "gpu, uuid, name", "Power limit of the GPU that is in force."},
+    {"flyball_gpu_cap_watts", kGauge, "W", "gpu, uuid, name",
+     "Power limit that the GPU keeps since the holder of a lease was lost; absent where there is no cap."},
     {"flyball_gpu_temperature_celsius", kGauge, "Cel", "gpu, uuid, name", "Temperature of the GPU."},
     {"flyball_gpu_utilisation_ratio", kGauge, "1", "gpu, uuid, name",
      "Share of the driver's last measuring period in which a kernel ran, from 0 to 1."},
@@ -84,6 +86,7 @@ void expose_gpu(MetricsText& out, const GpuStatus& gpu) {
   add("flyball_gpu_sm_clock_hertz", value_of(gpu.sm_clock, 1e6));
   add("flyball_gpu_memory_clock_hertz", value_of(gpu.memory_clock, 1e6));
   add("flyball_gpu_power_limit_watts", value_of(gpu.power_limit));
+  if (gpu.cap) add("flyball_gpu_cap_watts", gpu.cap->power_limit.value());
   add("flyball_gpu_temperature_celsius", gpu.temperature_celsius);
   add("flyball_gpu_utilisation_ratio", gpu.utilisation);
   add("flyball_gpu_leased", gpu.lease ? 1 : 0);

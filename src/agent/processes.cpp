@@ -2,6 +2,8 @@
 #include "agent/processes.h"
 
 #include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -28,6 +30,8 @@ ProcessFacts facts_of(pid_t pid) {
   rest >> facts.started;
   return facts;
 }
+
+int open_process(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
 
 std::optional<uid_t> user_of(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/status", pid));

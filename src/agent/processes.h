@@ -20,6 +20,10 @@ struct ProcessFacts {
 // Returns the effective user of the process; none where it is gone or cannot be seen from here.
 [[nodiscard]] std::optional<uid_t> user_of(pid_t pid);
 
+// Returns a pidfd, which is readable once the process has ended and is the caller's to close; -1 with errno where there
+// is none.
+[[nodiscard]] int open_process(pid_t pid);
+
 // Describes a process of another user than `user` that computes on the GPU; none where there is no such process, or the
 // driver lists none. Throws DeviceError.
 [[nodiscard]] std::optional<std::string> other_user_on(const GpuDevice& device, uid_t user);

@@ -203,6 +203,15 @@ void release_lease(const AgentParts& parts, const Request& request, const Reply&
   });
 }
 
+void lift_cap(const AgentParts& parts, const Request& request, const Reply& reply) {
+  const std::size_t gpu = gpu_of(request, parts.keeper);
+  const std::optional<Cap> cap = parts.keeper.control(gpu).cap();
+  parts.keeper.lift_cap(gpu, parts.claimants.of(request.peer), [reply, cap](const std::exception_ptr& error) {
+    if (error) return reply.fail(error);
+    reply.send(json_response(200, to_json(cap.value())));
+  });
+}
+
 }  // namespace
 
 void refuse_other_queries(const Request& request, std::initializer_list<std::string_view> known) {
@@ -228,6 +237,8 @@ void add_v1_routes(Router& router, const AgentParts& parts) {
       }));
   add("GET", "/v1/gpus/{gpu}/clocks",
       AsyncHandler([parts](const Request& request, const Reply& reply) { answer_clocks(parts, request, reply); }));
+  add("DELETE", "/v1/gpus/{gpu}/cap",
+      AsyncHandler([parts](const Request& request, const Reply& reply) { lift_cap(parts, request, reply); }));
   add("GET", "/v1/power", power_stream(parts));
   add("GET", "/v1/leases", Handler([parts](const Request& request) {
         return json_response(200, to_json(LeaseList{parts.keeper.leases(parts.claimants.of(request.peer))}));

@@ -95,8 +95,11 @@ std::string clock_text(const GpuStatus& gpu) {
   return text + "*";
 }
 
+// A star says that the limit outlasts its lease.
+std::string limit_text(const GpuStatus& gpu) { return number(gpu.power_limit, " W") + (gpu.cap ? "*" : ""); }
+
 std::string lease_text(const GpuStatus& gpu) {
-  if (!gpu.lease) return "-";
+  if (!gpu.lease) return gpu.cap ? "cap of " + gpu.cap->holder : "-";
   const std::string holder = gpu.lease->holder.text();
   return gpu.lease->purpose.empty() ? holder : fmt::format("{}: {}", holder, gpu.lease->purpose);
 }
@@ -126,7 +129,7 @@ std::vector<Column> gpu_columns(const TopFrame& frame) {
   columns.push_back(
       column("of limit", 40, true, [&](const GpuStatus& gpu) { return bar(share(gpu.power, gpu.power_limit), kBar); }));
   columns.back().colour = "32";
-  columns.push_back(column("limit", 80, false, [](const GpuStatus& gpu) { return number(gpu.power_limit, " W"); }));
+  columns.push_back(column("limit", 80, false, limit_text));
   columns.push_back(column("SM clock", 95, false, clock_text));
   columns.push_back(column("of top", 20, true,
                            [&](const GpuStatus& gpu) { return bar(share(gpu.sm_clock, gpu.sm_clock_maximum), kBar); }));

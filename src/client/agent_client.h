@@ -29,7 +29,8 @@ class AgentRefusal : public SystemError {
 
 // A lease that is held: its GPUs may be set by this process and by nobody else. A thread sends the heartbeats, over a
 // connection of the lease's own. When the lease ends (by release(), by destruction, or by the end of this process,
-// however it comes), the agent brings the GPUs back to what held before. Thread-safe. A call takes as long as the
+// however it comes), the agent brings the GPUs back to what held before; where the request had a lost_power_limit,
+// every end but release() leaves that behind. Thread-safe. A call takes as long as the
 // driver's, about 10 ms.
 class AgentLease {
  public:
@@ -69,6 +70,8 @@ class AgentClient {
   [[nodiscard]] GpuClocks clocks(std::size_t gpu);
   // Takes a lease, which has a connection of its own and may outlive the client.
   [[nodiscard]] AgentLease lease(const LeaseRequest& request);
+  // Lifts the cap of a GPU and returns it. AgentRefusal has status 404 where there is none.
+  Cap lift_cap(std::size_t gpu);
 
   // The rest is for this user's account sessions, whose power traces the agent records. Start and stop wait for the
   // sensors, half a second at most. AgentRefusal has status 404 where there is no such session, 409 where it records

@@ -51,6 +51,30 @@ TEST(Journal, AnEntryWithoutWhatHeldBeforeIsRead) {
   EXPECT_FALSE(journal.read().entries[0].before.has_value());
 }
 
+TEST(Journal, KeepsCapsAndWhatWouldBecomeOne) {
+  const TempFolder folder;
+  const Cap cap{Watts(180), "alice", Seconds(1'800'000'000.5)};
+  const Journal journal(folder / "state");
+  journal.write({"GPU-1", {Knob::kPowerLimit}, "bob", GpuSettings{}, std::vector{Watts(180)}, Watts(160), cap});
+  ASSERT_EQ(journal.read().entries.size(), 1u);
+  EXPECT_EQ(journal.read().entries[0].lost_limit, Watts(160));
+  EXPECT_EQ(journal.read().entries[0].cap, cap);
+  journal.remove("GPU-1", true);
+  EXPECT_THAT(journal.read().entries, IsEmpty());
+}
+
+// An entry as docs/manual/agent.md shows it, for agents to come.
+TEST(Journal, TheWrittenFormOfACapIsRead) {
+  const TempFolder folder;
+  const Journal journal(folder / "state", MachineBoot{});
+  std::ofstream(folder / "state/GPU-1.gpu.json")
+      << R"({"uuid":"GPU-1","knobs":["power_limit"],"holder":"a","before":{"power_limit_w":250},)"
+         R"("set_power_limits_w":[180],"cap":{"power_limit_w":180,"holder":"a","since_s":1795366995.25}})";
+  ASSERT_EQ(journal.read().entries.size(), 1u);
+  EXPECT_EQ(journal.read().entries[0].cap, (Cap{Watts(180), "a", Seconds(1795366995.25)}));
+  EXPECT_FALSE(journal.read().entries[0].lost_limit.has_value());
+}
+
 TEST(Journal, TellsEntriesOfThisBootFromThoseOfAnother) {
   const TempFolder folder;
   {

@@ -214,6 +214,22 @@ TEST(LeaseTable, AccessRulesNameUsersPerGpu) {
   table.grant(for_gpus({0}), user(0, 10), 0);
 }
 
+// A cap outlasts its lease, so that nothing would end it when another user's process comes.
+TEST(LeaseTable, OnlyWhoMaySlowOthersLeavesACap) {
+  LeaseRequest request = for_gpus({0});
+  request.lost_power_limit = Watts(180);
+  LeaseTable table(1, {});
+  EXPECT_EQ(refusal([&] { table.grant(request, user(1000, 10), 0); }, "access.slow_others"), Reason::kForbidden);
+  EXPECT_EQ(refusal([&] { table.check_cap(0, user(1000, 10)); }), Reason::kForbidden);
+  table.end(table.grant(request, user(0, 10), 0).id, LeaseEnd::kReleased);
+  table.end(table.grant(request, remote(5), 0).id, LeaseEnd::kReleased);
+  AccessRules rules;
+  rules.slow_others = true;
+  LeaseTable(1, rules).grant(request, user(1000, 10), 0);
+  rules.remote = false;
+  EXPECT_EQ(refusal([&] { LeaseTable(1, rules).check_cap(0, remote(5)); }, "over TCP"), Reason::kForbidden);
+}
+
 TEST(LeaseTable, AWriteWithoutALeaseMakesOneOfItsProcess) {
   LeaseTable table(1, {});
   const std::string id = table.implicit(0, user(1000, 10), {}, false, Seconds(0), 0).id;

@@ -1,4 +1,4 @@
-// What can go wrong on a node, with the real program on simulated GPUs: after each, every GPU is at its defaults.
+// What can go wrong on a node, with the real program on simulated GPUs: all GPUs come to their defaults or their caps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <random>
@@ -39,11 +40,13 @@ using testing::wait_until;
 
 constexpr std::size_t kGpus = 4;
 
-// A node: simulated GPUs and the agent that owns them.
+// A node: simulated GPUs and the agent that owns them, which lets its user leave caps.
 class Node {
  public:
-  explicit Node(std::vector<std::string> arguments = {})
-      : machine("a100", kGpus, kTimeScale), agent(machine.name(), folder.path(), std::move(arguments)) {}
+  Node()
+      : machine("a100", kGpus, kTimeScale), agent(machine.name(), folder.path(), {"--config", folder / "agent.toml"}) {
+    std::ofstream(folder / "agent.toml") << "[access]\nslow_others = true\n";
+  }
 
   [[nodiscard]] bool at_default(std::size_t gpu) const {
     BoardAccess access(*machine, gpu);
@@ -53,12 +56,7 @@ class Node {
     return asked.lock_maximum.value() == 0 && asked.memory_lock_maximum.value() == 0 &&
            (asked.power_limit.value() == 0 || asked.power_limit == limit);
   }
-  [[nodiscard]] std::string uuid(std::size_t gpu) const {
-    BoardAccess access(*machine, gpu);
-    std::string uuid = access.spec().uuid;
-    access.commit();
-    return uuid;
-  }
+  [[nodiscard]] std::string uuid(std::size_t gpu) const { return machine->spec(gpu).uuid; }
   [[nodiscard]] bool all_at_default() const {
     for (std::size_t gpu = 0; gpu < kGpus; ++gpu) {
       if (!at_default(gpu)) return false;
@@ -67,6 +65,17 @@ class Node {
   }
   [[nodiscard]] bool become_default() const {
     return wait_until([this] { return all_at_default(); });
+  }
+  // All GPUs come to a limit that change_caps() states, which their caps name, and to their own clocks.
+  [[nodiscard]] bool become_capped() const {
+    return wait_until([this] {
+      const auto gpus = AgentClient(agent.endpoint(), "").devices().gpus;
+      return std::all_of(gpus.begin(), gpus.end(), [this](const GpuStatus& gpu) {
+        const BoardSettings is = machine.state(gpu.index).requested;
+        return gpu.cap && is.power_limit == gpu.cap->power_limit && is.power_limit < Watts(190) &&
+               is.lock_maximum.value() == 0;
+      });
+    });
   }
   void fault(std::size_t gpu, const std::string& words) const {
     ASSERT_TRUE(do_fault(*machine, gpu, *parse_fault(words)));
@@ -78,8 +87,9 @@ class Node {
   AgentProcess agent;
 };
 
-LeaseRequest all_gpus() {
+LeaseRequest all_gpus(bool caps = false) {
   LeaseRequest request;
+  if (caps) request.lost_power_limit = Watts(180);
   for (std::size_t gpu = 0; gpu < kGpus; ++gpu) request.gpus.push_back(gpu);
   return request;
 }
@@ -102,13 +112,13 @@ void slow_down(AgentLease& lease) {
 // A child process that holds all GPUs. Runs `work` with its lease over and over, until that throws.
 class HolderProcess {
  public:
-  HolderProcess(const Endpoint& endpoint, const std::function<void(AgentLease&)>& work) {
+  HolderProcess(const Endpoint& endpoint, const std::function<void(AgentLease&)>& work, bool caps = false) {
     int ready[2];
     if (::pipe(ready) != 0) throw std::runtime_error("no pipe");
     pid_ = ::fork();
     if (pid_ == 0) {
       ::close(ready[0]);
-      run(endpoint, work, ready[1]);
+      run(endpoint, work, caps, ready[1]);
     }
     ::close(ready[1]);
     char byte = 0;
@@ -133,9 +143,10 @@ class HolderProcess {
   }
 
  private:
-  [[noreturn]] static void run(const Endpoint& endpoint, const std::function<void(AgentLease&)>& work, int ready) {
+  [[noreturn]] static void run(const Endpoint& endpoint, const std::function<void(AgentLease&)>& work, bool caps,
+                               int ready) {
     try {
-      AgentLease lease = slowed_down(endpoint);
+      AgentLease lease = slowed_down(endpoint, caps);
       if (::write(ready, "!", 1) != 1) ::_exit(2);
       while (lease.lost().empty()) work(lease);
     } catch (const std::exception& error) {
@@ -145,11 +156,11 @@ class HolderProcess {
   }
 
   // A machine that stalls can cost a lease before anybody has seen it.
-  static AgentLease slowed_down(const Endpoint& endpoint) {
+  static AgentLease slowed_down(const Endpoint& endpoint, bool caps) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (true) {
       try {
-        AgentLease lease = AgentClient(endpoint, "").lease(all_gpus());
+        AgentLease lease = AgentClient(endpoint, "").lease(all_gpus(caps));
         slow_down(lease);
         return lease;
       } catch (const Error&) {
@@ -168,6 +179,15 @@ void change_clocks(AgentLease& lease) {
   static unsigned count = 0;
   const double mhz = 1410.0 - 15.0 * (count++ % 40);
   for (std::size_t gpu = 0; gpu < kGpus; ++gpu) lease.lock_sm_clocks(gpu, {Megahertz(mhz), Megahertz(mhz)});
+}
+
+// As a controller whose budget changes does it.
+void change_caps(AgentLease& lease) {
+  static unsigned count = 0;
+  SettingsChange change;
+  change.sm_clocks = kSlow;
+  change.lost_power_limit = Watts(160 + 10 * (count++ % 3));
+  for (std::size_t gpu = 0; gpu < kGpus; ++gpu) lease.change(gpu, change);
 }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -207,13 +227,14 @@ TEST(Faults, HolderKilledAtAHundredRandomMoments) {
   int dirty = 0;
   const int rounds = testing::tries(100, 20);
   for (int i = 0; i < rounds; ++i) {
-    HolderProcess holder(node.agent.endpoint(), change_clocks);
+    const bool caps = i % 2 == 1;  // which the next round's lease ends, since it sets limits
+    HolderProcess holder(node.agent.endpoint(), caps ? change_caps : change_clocks, caps);
     ASSERT_TRUE(holder.holds()) << "round " << i << ": " << node.agent.log();
     std::this_thread::sleep_for(std::chrono::microseconds(microseconds(random)));
     if (!node.all_at_default()) ++dirty;
     holder.kill();
     ASSERT_TRUE(wait_until([&] { return leases_at(node.agent.endpoint()).empty(); })) << "round " << i;
-    ASSERT_TRUE(node.become_default()) << "round " << i << ": " << node.agent.log();
+    ASSERT_TRUE(caps ? node.become_capped() : node.become_default()) << "round " << i << ": " << node.agent.log();
   }
   EXPECT_GT(dirty, rounds / 2) << "a kill that leaves nothing to restore tests nothing";
 }
@@ -242,14 +263,15 @@ TEST(Faults, AgentKilledAtAHundredRandomMoments) {
   node.agent.start();
   const int rounds = testing::tries(100, 20);
   for (int i = 0; i < rounds; ++i) {
-    HolderProcess holder(node.agent.endpoint(), change_clocks);
+    const bool caps = i % 2 == 1;  // which the next round's lease ends, since it sets limits
+    HolderProcess holder(node.agent.endpoint(), caps ? change_caps : change_clocks, caps);
     ASSERT_TRUE(holder.holds()) << "round " << i << ": " << node.agent.log();
     std::this_thread::sleep_for(std::chrono::microseconds(microseconds(random)));
     node.agent.kill(SIGKILL);
     holder.wait();
     if (!node.all_at_default()) ++dirty;
     node.agent.start();
-    ASSERT_TRUE(node.become_default()) << "round " << i << ": " << node.agent.log();
+    ASSERT_TRUE(caps ? node.become_capped() : node.become_default()) << "round " << i << ": " << node.agent.log();
   }
   EXPECT_GT(dirty, 0.9 * rounds) << "a kill that leaves nothing to restore tests nothing";
 }
@@ -260,13 +282,14 @@ TEST(Faults, AnAgentKilledWhileItRestoresIsFollowedByOneThatDoes) {
   std::uniform_int_distribution<int> microseconds(0, 4'000);
   node.agent.start();
   for (int i = 0; i < 20; ++i) {
-    HolderProcess holder(node.agent.endpoint(), only_hold);
+    const bool caps = i % 2 == 1;
+    HolderProcess holder(node.agent.endpoint(), only_hold, caps);
     ASSERT_TRUE(holder.holds());
     holder.kill();
     std::this_thread::sleep_for(std::chrono::microseconds(microseconds(random)));
     node.agent.kill(SIGKILL);
     node.agent.start();
-    ASSERT_TRUE(node.become_default()) << "round " << i << ": " << node.agent.log();
+    ASSERT_TRUE(caps ? node.become_capped() : node.become_default()) << "round " << i << ": " << node.agent.log();
   }
 }
 

@@ -1,7 +1,9 @@
 // What the next agent brings back after a killed one, with the real program on simulated GPUs: what its lease has set,
-// and nothing that somebody else has set since.
+// and nothing that somebody else has set since; and the caps of holders that were lost.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -11,7 +13,9 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
+#include "base/wall_clock.h"
 #include "client/agent_client.h"
+#include "net/client.h"
 #include "sim/simulated.h"
 #include "support/agent_calls.h"
 #include "support/agent_process.h"
@@ -293,6 +297,330 @@ TEST_F(RestartTest, ADamagedFileOfAnAbsentGpuIsKept) {
   EXPECT_THAT(agent_->log(), HasSubstr("event=journal_names_absent_gpu file=" + name));
   expect_untouched();
   EXPECT_TRUE(std::filesystem::exists(state_ / name));
+}
+
+// --- Caps ----------------------------------------------------------------------------------------------------------
+
+// A lease that states 180 W for the loss of its holder, on boards at the operator's 250 W. Who runs these tests may slow
+// others' processes.
+class CapTest : public RestartTest {
+ protected:
+  CapTest() {
+    operator_sets(Watts(250));
+    start();
+  }
+  void start() { RestartTest::start("[access]\nslow_others = true\n"); }
+
+  [[nodiscard]] AgentClient client() const { return AgentClient(agent_->endpoint(), ""); }
+  [[nodiscard]] AgentLease lease_that_states(Watts lost_limit) const {
+    LeaseRequest request;
+    request.gpus = {0};
+    request.heartbeat_timeout = Seconds(30);
+    request.lost_power_limit = lost_limit;
+    return client().lease(request);
+  }
+  // Its connection ends, and nobody has released it.
+  void lose_holder(Watts lost_limit = Watts(180)) {
+    { const AgentLease held = lease_that_states(lost_limit); }
+    ASSERT_TRUE(becomes_capped(lost_limit));
+  }
+  [[nodiscard]] GpuStatus gpu() const { return client().devices().gpus[0]; }
+  [[nodiscard]] bool becomes_capped(Watts limit) const {
+    return wait_until([&] {
+      const GpuStatus now = gpu();
+      return !now.lease && now.health == GpuHealth::kWell && power() == limit && now.cap &&
+             now.cap->power_limit == limit;
+    });
+  }
+  // At this limit, without a cap, and forgotten by the journal.
+  [[nodiscard]] bool becomes_free(Watts limit) const {
+    return wait_until([&] { return !gpu().cap && power() == limit && !std::filesystem::exists(entry()); });
+  }
+};
+
+TEST_F(CapTest, StaysWhenTheHolderIsLost) {
+  {
+    AgentLease held = lease_that_states(Watts(180));
+    EXPECT_EQ(held.info().settings.at(0).lost_power_limit, Watts(180));
+    held.lock_sm_clocks(0, kSlow);
+    set_power_limit(held, 0, Watts(200));
+    EXPECT_FALSE(gpu().cap.has_value());
+  }
+  ASSERT_TRUE(becomes_capped(Watts(180)));
+  EXPECT_EQ(locked(), Megahertz(0)) << "clocks are as before the lease";
+  EXPECT_EQ(power(1), Watts(300));
+  EXPECT_THAT(gpu().cap->holder, HasSubstr("pid " + std::to_string(::getpid())));
+  EXPECT_NEAR(gpu().cap->since.value(), now_seconds(), 600) << "Unix time";
+  EXPECT_THAT(metrics_at(agent_->endpoint()), HasSubstr("flyball_gpu_cap_watts{gpu=\"0\",uuid=\"" + uuid()));
+  EXPECT_THAT(agent_->log(), HasSubstr("event=gpu_capped gpu=0"));
+}
+
+TEST_F(CapTest, StaysWhenTheHolderIsSilent) {
+  HttpClient http(agent_->endpoint());
+  const std::string request = R"({"gpus": [0], "heartbeat_timeout_s": 0.1, "lost_power_limit_w": 180})";
+  EXPECT_EQ(http.request("POST", "/v1/leases", request).status, 201u);
+  EXPECT_TRUE(becomes_capped(Watts(180)));
+}
+
+TEST_F(CapTest, IsNotLeftByAReleasedLease) {
+  AgentLease held = lease_that_states(Watts(180));
+  set_power_limit(held, 0, Watts(200));
+  held.release();
+  EXPECT_TRUE(becomes_free(Watts(250)));
+}
+
+// A budget changes while its controller holds the lease.
+TEST_F(CapTest, IsTheLastThatTheLeaseHasStated) {
+  SettingsChange change;
+  {
+    AgentLease held = lease_that_states(Watts(180));
+    change.lost_power_limit = Watts(160);
+    held.change(0, change);
+    EXPECT_EQ(power(), Watts(250)) << "it holds only afterwards";
+  }
+  ASSERT_TRUE(becomes_capped(Watts(160)));
+  {
+    AgentLease held = lease_that_states(Watts(170));
+    change.lost_power_limit = std::optional<Watts>();
+    held.change(0, change);
+  }
+  EXPECT_TRUE(becomes_free(Watts(250)));
+}
+
+TEST_F(CapTest, IsSetByTheStartAfterAKilledAgentAndKeptByTheNext) {
+  {
+    AgentLease held = lease_that_states(Watts(180));
+    held.lock_sm_clocks(0, kSlow);
+    agent_->kill(SIGKILL);
+  }
+  EXPECT_EQ(power(), Watts(250));
+  start();
+  ASSERT_TRUE(becomes_capped(Watts(180)));
+  EXPECT_EQ(locked(), Megahertz(0));
+  const Cap cap = *gpu().cap;
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    agent_->kill(signal);
+    EXPECT_EQ(power(), Watts(180));
+    start();
+    ASSERT_TRUE(becomes_capped(Watts(180)));
+    EXPECT_EQ(*gpu().cap, cap) << "whose it is and since when";
+  }
+  EXPECT_EQ(client().lift_cap(0), cap);
+  EXPECT_TRUE(becomes_free(Watts(250)));
+}
+
+// Its holder is not lost, but may be before there is an agent again.
+TEST_F(CapTest, IsLeftByAnAgentThatIsStopped) {
+  const AgentLease held = lease_that_states(Watts(180));
+  EXPECT_EQ(agent_->kill(SIGTERM), 0);
+  EXPECT_EQ(power(), Watts(180));
+}
+
+TEST_F(CapTest, OutlastsALeaseThatSetsClocksAlone) {
+  lose_holder();
+  AgentLease held = lease();
+  held.lock_sm_clocks(0, kSlow);
+  EXPECT_TRUE(gpu().cap && gpu().lease);
+  held.release();
+  EXPECT_EQ(locked(), Megahertz(0));
+  EXPECT_TRUE(becomes_capped(Watts(180)));
+  {
+    AgentLease lost = lease();
+    lost.lock_sm_clocks(0, kSlow);
+    agent_->kill(SIGKILL);
+  }
+  start();
+  EXPECT_TRUE(becomes_capped(Watts(180)));
+  EXPECT_EQ(locked(), Megahertz(0));
+}
+
+TEST_F(CapTest, EndsWithALimitOfTheNextLease) {
+  lose_holder();
+  AgentLease held = lease();
+  set_power_limit(held, 0, Watts(200));
+  EXPECT_FALSE(gpu().cap.has_value());
+  held.release();
+  EXPECT_TRUE(becomes_free(Watts(250)));
+  lose_holder();
+  AgentLease other = lease();
+  reset_power_limit(other, 0);
+  EXPECT_EQ(power(), Watts(250));
+  EXPECT_FALSE(gpu().cap.has_value());
+}
+
+// A controller that comes again takes its GPUs over, without a moment at their full power.
+TEST_F(CapTest, HoldsUntilALeaseThatStatesAnotherSetsALimitOrEnds) {
+  lose_holder();
+  {
+    const AgentLease held = lease_that_states(Watts(160));
+    EXPECT_EQ(power(), Watts(180));
+  }
+  ASSERT_TRUE(becomes_capped(Watts(160)));
+  {
+    AgentLease held = lease_that_states(Watts(170));
+    set_power_limit(held, 0, Watts(200));
+    agent_->kill(SIGKILL);
+  }
+  start();
+  ASSERT_TRUE(becomes_capped(Watts(170)));
+  lease_that_states(Watts(170)).release();
+  EXPECT_TRUE(becomes_free(Watts(250)));
+}
+
+TEST_F(CapTest, IsLiftedByAWord) {
+  lose_holder();
+  EXPECT_EQ(client().lift_cap(0).power_limit, Watts(180));
+  EXPECT_TRUE(becomes_free(Watts(250)));
+  try {
+    client().lift_cap(0);
+    ADD_FAILURE() << "there was a cap";
+  } catch (const AgentRefusal& refusal) {
+    EXPECT_EQ(refusal.status(), 404u);
+  }
+  lose_holder();
+  AgentLease held = lease();
+  held.lock_sm_clocks(0, kSlow);
+  client().lift_cap(0);
+  EXPECT_EQ(power(), Watts(250)) << "under a lease, too";
+  EXPECT_EQ(locked(), kSlow.maximum);
+  held.release();
+  EXPECT_TRUE(becomes_free(Watts(250)));
+}
+
+// The board takes 150 to 300 W.
+TEST_F(CapTest, ThatTheBoardDoesNotTakeIsRefusedAndChangesNothing) {
+  lose_holder();
+  for (const Watts limit : {Watts(149), Watts(301)}) {
+    try {
+      (void)lease_that_states(limit);
+      ADD_FAILURE() << "it was granted";
+    } catch (const AgentRefusal& refusal) {
+      EXPECT_EQ(refusal.status(), 422u);
+      EXPECT_THAT(refusal.what(), HasSubstr("takes power limits from 150 to 300 W, and lost_power_limit_w is"));
+    }
+    EXPECT_TRUE(becomes_capped(Watts(180))) << "the earlier cap";
+  }
+}
+
+TEST_F(CapTest, RaisesNoLimit) {
+  operator_sets(Watts(170));
+  { const AgentLease held = lease_that_states(Watts(180)); }
+  EXPECT_TRUE(becomes_free(Watts(170)));
+}
+
+// During the lease an operator says what is to hold without it, which is no reason to leave a GPU above its cap; what
+// the operator says later ends the cap.
+TEST_F(CapTest, ComesBeforeALimitOfTheOperatorsButNotBeforeALaterOne) {
+  {
+    AgentLease held = lease_that_states(Watts(180));
+    set_power_limit(held, 0, Watts(200));
+    operator_sets(Watts(220));
+  }
+  ASSERT_TRUE(becomes_capped(Watts(180)));
+  client().lift_cap(0);
+  EXPECT_TRUE(becomes_free(Watts(220)));
+  for (const Watts later : {Watts(160), Watts(210)}) {
+    lose_holder();
+    agent_->kill(SIGKILL);
+    operator_sets(later);
+    start();
+    ASSERT_TRUE(becomes_free(later)) << agent_->log();
+  }
+}
+
+TEST_F(CapTest, IsSetOnABoardThatComesBack) {
+  {
+    const AgentLease held = lease_that_states(Watts(180));
+    ASSERT_TRUE(do_fault(*machine_, 0, *parse_fault("lost")));
+    ASSERT_TRUE(wait_until([&] { return gpu().health == GpuHealth::kLost; }));
+  }
+  take_faults_back(*machine_, 0);
+  EXPECT_NE(power(), Watts(180));
+  ASSERT_TRUE(becomes_capped(Watts(180)));
+  ASSERT_TRUE(do_fault(*machine_, 0, *parse_fault("lost")));
+  agent_->kill(SIGKILL);
+  start();
+  EXPECT_EQ(gpu().health, GpuHealth::kLost);
+  take_faults_back(*machine_, 0);
+  EXPECT_TRUE(becomes_capped(Watts(180))) << agent_->log();
+}
+
+// Power comes back to the nodes, and perhaps not to their controller. What the start-up has set is what held before.
+TEST_F(CapTest, IsSetAgainAfterTheMachineWasRestarted) {
+  lose_holder();
+  agent_->kill(SIGKILL);
+  for (const bool was_leased : {false, true}) {
+    nlohmann::json json = nlohmann::json::parse(std::ifstream(entry()));
+    json["boot"] = "00000000-0000-0000-0000-000000000000";
+    json["booted_at_s"] = json["booted_at_s"].get<std::int64_t>() - 3600;
+    if (was_leased) {
+      json.erase("cap");
+      json["lost_power_limit_w"] = 180;
+      json["knobs"] = {"sm_clocks", "power_limit"};
+    }
+    write_entry(uuid() + ".gpu.json", json.dump());
+    operator_sets(Watts(290), kSlow);
+    start();
+    ASSERT_TRUE(becomes_capped(Watts(180)));
+    EXPECT_EQ(locked(), kSlow.maximum) << "no lock of before the restart is left to undo";
+    agent_->kill(SIGKILL);
+  }
+  start();
+  client().lift_cap(0);
+  EXPECT_TRUE(becomes_free(Watts(290)));
+}
+
+TEST_F(CapTest, IsSetThoughTheDiskIsFull) {
+  agent_->kill(SIGTERM);
+  agent_->start([] { ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO); });
+  {
+    const AgentLease held = lease_that_states(Watts(180));
+    const rlimit nothing{0, 0};
+    ASSERT_EQ(::prlimit(agent_->pid(), RLIMIT_FSIZE, &nothing, nullptr), 0);
+  }
+  EXPECT_TRUE(wait_until([&] { return power() == Watts(180); }));
+  agent_->kill(SIGKILL);
+  start();
+  EXPECT_TRUE(becomes_capped(Watts(180))) << agent_->log();
+}
+
+// Whoever may not leave a cap may not pass one: for others it is what held before.
+TEST_F(CapTest, IsNotForOrdinaryUsers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  agent_->kill(SIGTERM);
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms(0755));
+  RestartTest::start();
+  lose_holder();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto status_of = [](const auto& action) -> unsigned {
+      try {
+        action();
+      } catch (const AgentRefusal& refusal) {
+        return refusal.status();
+      }
+      return 0;
+    };
+    if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
+    if (status_of([&] { (void)lease_that_states(Watts(170)); }) != 403) ::_exit(2);
+    if (status_of([&] { client().lift_cap(0); }) != 403) ::_exit(3);
+    AgentLease held = lease();
+    SettingsChange change;
+    change.lost_power_limit = Watts(170);
+    if (status_of([&] { held.change(0, change); }) != 403) ::_exit(4);
+    if (status_of([&] { set_power_limit(held, 0, Watts(200)); }) != 403) ::_exit(5);
+    set_power_limit(held, 0, Watts(160));
+    reset_power_limit(held, 0);
+    if (power() != Watts(180)) ::_exit(6);
+    change.lost_power_limit = std::optional<Watts>();
+    held.change(0, change);
+    set_power_limit(held, 0, Watts(160));
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(becomes_capped(Watts(180)));
 }
 
 }  // namespace

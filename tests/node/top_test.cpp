@@ -62,6 +62,14 @@ TEST(Top, NoLineIsWiderThanTheTerminal) {
   }
 }
 
+TEST(Top, ACapIsMarkedAndSaysWhose) {
+  TopFrame capped = frame(160);
+  capped.now.gpus[1].cap = Cap{Watts(300), "flyball (uid 0, pid 7)", Seconds(1'800'000'000)};
+  const std::string text = draw_top(capped);
+  EXPECT_THAT(text, HasSubstr("300 W* "));
+  EXPECT_THAT(text, HasSubstr("cap of flyball (uid 0, pid 7)\n"));
+}
+
 TEST(Top, AWideTerminalShowsEverything) {
   const std::string text = draw_top(frame(160));
   for (const char* words : {"node7  2 GPUs  300 W  12.35 kJ in 1 min 15 s\n", "agent at /run/flyball/agent.sock\n",
