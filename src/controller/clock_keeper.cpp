@@ -10,8 +10,10 @@
 namespace flyball {
 namespace {
 
-constexpr Nanoseconds kSettling = 3 * kSecond;  // sensors show the mean of a second, on some boards of less
-constexpr double kMeterSlack = 1.03;            // of what is expected: no more than a meter's error
+constexpr Nanoseconds kSettling = 3 * kSecond;          // sensors show the mean of a second, on some boards of less
+constexpr Nanoseconds kSensorLag = 300 * kMillisecond;  // a reading before that may show the clock before
+constexpr Nanoseconds kOffHeld = 60 * kSecond;
+constexpr double kMeterSlack = 1.03;  // of what is expected: no more than a meter's error
 
 bool lie_alike(const std::vector<NodeGpus>& a, const std::vector<NodeGpus>& b) {
   return std::ranges::equal(a, b, [](const NodeGpus& one, const NodeGpus& other) {
@@ -81,7 +83,8 @@ ClockKeeper::Seen ClockKeeper::look_at(const ClockedJob& job) const {
 Watts ClockKeeper::power_at(const Row& row, int speed) const {
   if (row.seen.count == 0) return Watts(0.0);
   const double share = static_cast<double>(row.seen.count - row.seen.silent) / row.seen.count;
-  return board_limit_ * static_cast<double>(row.seen.silent) + row.job->expected.at(at(speed)) * (share * row.off);
+  return board_limit_ * static_cast<double>(row.seen.silent) +
+         row.job->expected.at(at(speed)) * (share * row.kept->off);
 }
 
 // What the job counts with now, before anything is changed.
@@ -92,6 +95,7 @@ void ClockKeeper::count(Row& row, Nanoseconds now) {
   if (!is_same) {
     kept.forget_peak();
     kept.lowered.reset();
+    kept.off = 1.0;
     kept.gpus = row.job->gpus;
     kept.draws = row.job->draws;
   }
@@ -103,24 +107,26 @@ void ClockKeeper::count(Row& row, Nanoseconds now) {
   power.held = seen.held;
   power.settled = power.ready && seen.measured && seen.read_at > seen.bound_since;
   if (!power.ready && was_ready) kept.forget_peak();
-  if (power.settled && seen.measured && *seen.measured > row.job->expected.at(at(asked)) * kMeterSlack) {
-    row.off = *seen.measured / row.job->expected[at(asked)];
+  const Watts expected = row.job->expected[at(asked)];
+  if (power.settled && seen.read_at - seen.bound_since > kSensorLag) {
+    const double off = std::max(1.0, *seen.measured / expected);
+    if (off >= kept.off || now - kept.off_at > kOffHeld) {
+      kept.off = off;
+      kept.off_at = now;
+    }
   }
-  const Watts believed = power_at(row, std::max(asked, seen.speed));
   if (kept.lowered) {
-    const bool shown = power.settled && *seen.measured <= row.job->expected[at(asked)] * kMeterSlack;
+    const bool shown = power.settled && *seen.measured <= expected * (kept.off * kMeterSlack);
     const bool had_time = power.ready && now - std::max(*kept.lowered, seen.bound_since) >= kSettling;
     if (shown || had_time) kept.lowered.reset();
   }
+  if (power.settled && !kept.lowered) power.peak = std::max(power.peak, *seen.measured);
+  const Watts believed = power_at(row, std::max(asked, seen.speed));
   const Watts now_counts = std::max(believed, seen.measured.value_or(Watts(0.0)));
   power.counted = kept.lowered ? std::max(power.counted, now_counts) : now_counts;
   power.speed = seen.speed < 0 ? top_ : seen.speed;
   power.expected = row.job->expected[at(power.speed)];
   power.measured = seen.measured;
-  if (power.settled && seen.read_at != kept.last_reading && !kept.lowered) {
-    power.peak = std::max(power.peak, *seen.measured);
-    kept.last_reading = seen.read_at;
-  }
 }
 
 // The highest speed that, if no job runs faster, keeps all of them within the limit.
@@ -178,7 +184,10 @@ void ClockKeeper::pass(const std::vector<ClockedJob>& jobs, Watts limit, bool ac
       kept.power.counted = power_at(row, std::max(row.seen.speed, target));
       continue;
     }
-    if (target < has) kept.lowered = now;
+    if (target < has) {
+      kept.lowered = now;
+      kept.forget_peak();
+    }
     if (target <= has) kept.asked = target;
     if (target > has) raises.emplace_back(&row, target);
     counted_ += kept.power.counted;

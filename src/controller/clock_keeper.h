@@ -63,9 +63,11 @@ class ClockKeeper {
     std::vector<NodeGpus> gpus;
     bool draws = false;
     int asked = -1;  // speed; -1: nothing yet
-    // When its clocks were last lowered, unless the meters have shown that; of a job that waits, when they were asked for.
+    // When its clocks were last lowered, unless the meters have shown that. Of a job that waits: when they were asked
+    // for.
     std::optional<Nanoseconds> lowered;
-    Nanoseconds last_reading = 0;
+    double off = 1.0;  // the most of the last minute that was measured over what was expected; at least 1
+    Nanoseconds off_at = 0;
     ClockedPower power;
 
     void forget_peak() { power.peak = Watts(0.0); }
@@ -83,7 +85,6 @@ class ClockKeeper {
     const ClockedJob* job;
     Kept* kept;
     Seen seen;
-    double off = 1.0;  // measured over expected, where that is more
   };
 
   [[nodiscard]] std::vector<std::size_t> gpus_on(const NodeGpus& place) const;

@@ -88,8 +88,9 @@ class Controller : private SchedulerHost {
   void order_budget(const BudgetOrder& order);
   // In the thread of whoever orders. Must be set before anybody may.
   void on_order(std::function<void()> action) { on_order_ = std::move(action); }
-  // Sets clocks by a new budget, and by what the agents have told since. Asks the engine for nothing, and waits only for
-  // the part of a cycle that does not. Returns whether more is to be done soon, once meters have shown what was done.
+  // Sets clocks by a new budget, and by what the agents have told since. Asks the engine for nothing, and waits only
+  // for the part of a cycle that does not. Returns whether more is to be done soon, once meters have shown what was
+  // done.
   bool adjust(Seconds now);
   [[nodiscard]] ClusterRunStatus status() const;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/index.h"
@@ -51,7 +52,9 @@ std::vector<ClockedJob> Controller::clocked_jobs() const {
 void Controller::keep_clocks() {
   if (!keeper_) return;
   const auto ceiling = keeper_->ceiling();
-  keeper_->pass(clocked_jobs(), scheduler_->state().spendable_power(), options_.mode == ControllerMode::kActs);
+  const bool decides = options_.mode != ControllerMode::kObserves;
+  const Watts limit = decides ? scheduler_->state().spendable_power() : Watts(std::numeric_limits<double>::infinity());
+  keeper_->pass(clocked_jobs(), limit, options_.mode == ControllerMode::kActs);
   if (keeper_->ceiling() != ceiling) {
     log_(keeper_->ceiling() ? fmt::format("no job runs above {:.0f} MHz, so that all are within {:.0f} W",
                                           keeper_->ceiling()->value(), scheduler_->state().power_limit.value())
