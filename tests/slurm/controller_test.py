@@ -68,8 +68,10 @@ def check_clocks(program, site, controller):
     DEMO.wait_until("watts that are measured", 30, lambda: any(one["measured_w"] for one in controller.status()["jobs"]))
     before, counted = max(clocks(site)), controller.status()["power_w"]
     site.ask(program, "cluster", "budget", f"{0.7 * counted:.0f}W")
+    begin = time.monotonic()
     DEMO.wait_until("lower clocks", 30, lambda: clocks(site) and max(clocks(site)) < before)
-    print(f"at 0.7 times the watts, clocks went from {before:.0f} to {max(clocks(site)):.0f} MHz")
+    print(f"at 0.7 times the watts, clocks went from {before:.0f} to {max(clocks(site)):.0f} MHz within "
+          f"{time.monotonic() - begin:.2f} s")
     site.ask(program, "cluster", "budget", "20kW")
 
 
