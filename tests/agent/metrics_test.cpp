@@ -47,6 +47,7 @@ TEST(Metrics, EveryMetricOfTheRegistryIsExposed) {
   gpu.sm_clock = Megahertz(1410);
   gpu.memory_clock = Megahertz(3);
   gpu.power_limit = Watts(4);
+  gpu.cap = Cap{Watts(4), "alice", Seconds(8)};
   gpu.temperature_celsius = 5;
   gpu.utilisation = 0.5;
   gpu.throttle_reasons = {"thermal"};
@@ -59,6 +60,7 @@ TEST(Metrics, EveryMetricOfTheRegistryIsExposed) {
   for (const MetricInfo& metric : metric_registry()) {
     EXPECT_THAT(text, HasSubstr(std::string("# TYPE ") + metric.name + " "));
   }
+  EXPECT_THAT(text, HasSubstr("flyball_gpu_cap_watts{gpu=\"0\",uuid=\"\",name=\"\"} 4\n"));
   EXPECT_THAT(text, HasSubstr("flyball_gpu_sm_clock_hertz{gpu=\"0\",uuid=\"\",name=\"\"} 1410000000\n"));
   EXPECT_THAT(text, HasSubstr("flyball_agent_leases_ended_total{why=\"silent\"} 0\n"));
 }
