@@ -18,8 +18,8 @@ class Leftovers {
   explicit Leftovers(std::shared_ptr<const Journal> journal) : journal_(std::move(journal)) {}
 
   // Reads the journal. Entries of another boot are dropped, but for their caps: a driver forgets limits and locks when
-  // the machine loses power, so that the present settings were made afterwards. `uuids` are those of the GPUs by index, empty where a
-  // driver has not told one yet.
+  // the machine loses power, so that the present settings were made afterwards. `uuids` are those of the GPUs by index,
+  // empty where a driver has not told one yet.
   void read(const std::vector<std::string>& uuids);
 
   // Returns what is to be restored on this GPU; a second call returns none. While the GPU's UUID is empty the result is

@@ -301,8 +301,7 @@ TEST_F(RestartTest, ADamagedFileOfAnAbsentGpuIsKept) {
 
 // --- Caps ----------------------------------------------------------------------------------------------------------
 
-// A lease that states 180 W for the loss of its holder, on boards at the operator's 250 W. Who runs these tests may slow
-// others' processes.
+// A lease that states 180 W for the loss of its holder, on a board at the operator's 250 W. Everybody may leave a cap.
 class CapTest : public RestartTest {
  protected:
   CapTest() {
