@@ -364,12 +364,10 @@ void LeaseKeeper::release(const std::string& id, const Claimant& who, Done done)
 void LeaseKeeper::lift_cap(std::size_t gpu, const Claimant& who, Done done) {
   table_.check_cap(gpu, who);
   check_usable(gpu);
-  GpuControl& control = *gpus_[gpu]->control;
-  if (!control.cap()) throw LeaseRefused(LeaseRefused::Reason::kNoSuchLease, fmt::format("GPU {} has no cap", gpu));
   log_event(LogLevel::kNotice, "cap_lifted", {{"gpu", fmt::to_string(gpu)}, {"by", who.as_holder().text()}});
   const Lease* lease = table_.on_gpu(gpu);
   if (lease == nullptr) {
-    control.restore(Ending::kLifted);
+    gpus_[gpu]->control->restore(Ending::kLifted);
     return answer_when_restored({gpu}, std::move(done));
   }
   SettingsChange change;

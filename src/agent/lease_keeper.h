@@ -59,7 +59,7 @@ class LeaseKeeper {
   void change_without_lease(std::size_t gpu, const SettingsChange& change, const Claimant& who, Seconds remote_hold,
                             bool shared, Done done);
   // Lets the power limit of a capped GPU go back to what held before the cap, or to what a lease has set since. Throws
-  // LeaseRefused at once where `who` may not, or where there is no cap.
+  // LeaseRefused at once where `who` may not.
   void lift_cap(std::size_t gpu, const Claimant& who, Done done);
   // Makes a privileged call that no end of a lease undoes (persistence mode), for anyone who may set this GPU now.
   void call_unleased(std::size_t gpu, const Claimant& who, std::function<void(GpuDevice&)> call, Done done);

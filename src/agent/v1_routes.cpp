@@ -206,9 +206,10 @@ void release_lease(const AgentParts& parts, const Request& request, const Reply&
 void lift_cap(const AgentParts& parts, const Request& request, const Reply& reply) {
   const std::size_t gpu = gpu_of(request, parts.keeper);
   const std::optional<Cap> cap = parts.keeper.control(gpu).cap();
-  parts.keeper.lift_cap(gpu, parts.claimants.of(request.peer), [reply, cap](const std::exception_ptr& error) {
+  if (!cap) throw HttpError(404, fmt::format("GPU {} has no cap", gpu));
+  parts.keeper.lift_cap(gpu, parts.claimants.of(request.peer), [reply, cap = *cap](const std::exception_ptr& error) {
     if (error) return reply.fail(error);
-    reply.send(json_response(200, to_json(cap.value())));
+    reply.send(json_response(200, to_json(cap)));
   });
 }
 
