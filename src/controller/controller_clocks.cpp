@@ -14,7 +14,7 @@ namespace flyball {
 namespace {
 
 constexpr int kReportsToMeter = 3;               // what a job draws while it starts says nothing of its training
-constexpr double kNewPower = 0.01;               // what a meter must show otherwise to be noted
+constexpr double kNewPower = 0.02;               // what a meter must show otherwise to be noted
 constexpr Nanoseconds kPeakHeld = 60 * kSecond;  // of the watts of a job that is not elastic
 
 }  // namespace
@@ -51,6 +51,9 @@ std::vector<ClockedJob> Controller::clocked_jobs() const {
 
 void Controller::keep_clocks() {
   if (!keeper_) return;
+  std::erase_if(others_peaks_, [&](const auto& one) {
+    return !std::ranges::binary_search(view_.jobs, one.first, {}, &EngineJob::id);
+  });
   const auto ceiling = keeper_->ceiling();
   const bool decides = options_.mode != ControllerMode::kObserves;
   const Watts limit = decides ? scheduler_->state().spendable_power() : Watts(std::numeric_limits<double>::infinity());
