@@ -191,7 +191,9 @@ class Agent::Impl {
       make_socket_folder(config.socket_path);
       server->listen_unix(config.socket_path, config.socket_mode);
     }
-    if (config.tcp) port = server->listen_tcp(config.tcp->host, config.tcp->port);
+    std::optional<TlsFiles> tls;
+    if (!config.tls_cert.empty()) tls = TlsFiles{config.tls_cert, config.tls_key};
+    if (config.tcp) port = server->listen_tcp(config.tcp->host, config.tcp->port, tls);
     log_event(LogLevel::kInfo, "listening",
               {{"socket", config.socket_path},
                {"tcp", config.tcp ? fmt::format("{}:{}", config.tcp->host, port) : "none"},

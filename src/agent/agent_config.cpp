@@ -32,6 +32,8 @@ class ConfigFile final : TomlFile {
         {"socket_mode", [&](const toml::node& node) { config.socket_mode = mode(node); }},
         {"tcp", [&](const toml::node& node) { config.tcp = address(node); }},
         {"token_file", [&](const toml::node& node) { config.token_file = text(node, "a path"); }},
+        {"tls_cert", [&](const toml::node& node) { config.tls_cert = text(node, "a path"); }},
+        {"tls_key", [&](const toml::node& node) { config.tls_key = text(node, "a path"); }},
         {"state_dir", [&](const toml::node& node) { config.state_dir = text(node, "a path"); }},
         {"period", [&](const toml::node& node) { config.period = duration(node, kLeastPeriod, kMostPeriod); }},
         {"zeusd", [&](const toml::node& node) { config.zeusd = boolean(node); }},
@@ -251,6 +253,8 @@ void check_agent_config(const AgentConfig& config) {
                                  config.period->value() * 1e3, kLeastPeriod.value() * 1e3, kMostPeriod.value()));
   }
   if (config.socket_path.empty() && !config.tcp) throw UsageError("nothing to listen on: give --socket or --tcp");
+  if (config.tls_cert.empty() != config.tls_key.empty()) throw UsageError("tls_cert and tls_key go together");
+  if (!config.tls_cert.empty() && !config.tcp) throw UsageError("TLS is for TCP; give tcp beside tls_cert");
   if (config.tcp && config.token.empty() && !is_loopback(config.tcp->host)) {
     throw UsageError(
         fmt::format("refusing to listen on {} without a token: whoever reaches the port could set this node's clocks\n"

@@ -22,6 +22,8 @@ struct AgentConfig {
   unsigned socket_mode = 0666;             // who may connect; what they may set is `access`
   std::optional<HostPort> tcp;
   std::filesystem::path token_file;
+  std::string tls_cert;  // PEM files of a certificate and its key: TCP speaks TLS only; empty: it is not encrypted
+  std::string tls_key;
   std::string token;  // what read_token_file() found; empty: none is asked for, and TCP clients may set nothing
   std::filesystem::path state_dir = "/var/lib/flyball";
   MachineBoot boot = boot_of_machine();  // stands in the journal's entries; the file has no key for it

@@ -27,9 +27,11 @@
 #include "cli/console.h"
 #include "cli/option_values.h"
 #include "cli/tls_options.h"
+#include "controller/clock_thread.h"
 #include "controller/controller.h"
 #include "controller/controller_server.h"
 #include "controller/job_token.h"
+#include "controller/node_agents.h"
 #include "controller/slurm_engine.h"
 #include "draw/text_table.h"
 #include "net/client.h"
@@ -96,6 +98,10 @@ struct ClusterRunOptions {
   std::optional<std::string> job_secret_file;
   TlsOptions tls;
   std::optional<std::string> database;
+  std::optional<std::string> agent;
+  std::optional<std::string> agents;
+  std::optional<std::string> agent_token_file;
+  std::optional<std::string> agent_ca_file;
   Seconds period{1.0};
   Seconds engine_limit{10.0};
   Seconds restart{30.0};
@@ -104,12 +110,29 @@ struct ClusterRunOptions {
   bool observe = false;
 };
 
-ControllerOptions controller_options(const ClusterRunOptions& options) {
+// None where no agent is to be asked.
+std::unique_ptr<NodeAgents> open_agents(const ClusterRunOptions& options) {
+  if (!options.agent && !options.agents) {
+    if (!options.agent_token_file && !options.agent_ca_file) return nullptr;
+    throw UsageError("where the agents are is missing; give --agent or --agents");
+  }
+  NodeAgentsOptions made;
+  made.pattern = options.agent.value_or("");
+  if (options.agents) made.addresses = read_agent_addresses(*options.agents);
+  if (options.agent_token_file) made.token = read_token_file(*options.agent_token_file);
+  made.ca_file = options.agent_ca_file.value_or("");
+  made.period = options.period;
+  made.silent_after = std::max(made.silent_after, options.period * 3.0);
+  return std::make_unique<NodeAgents>(made);
+}
+
+ControllerOptions controller_options(const ClusterRunOptions& options, NodeAgents* agents) {
   ControllerOptions made;
   made.spec.gpu = options.gpu.value_or("a100");
   const GroundTruth typical = load_ground_truth(made.spec.gpu);
   complete_spec(made.spec, typical);
-  made.spec.clocks = {made.spec.clocks.back()};  // no clock is set yet
+  made.agents = agents;
+  if (agents == nullptr) made.spec.clocks = {made.spec.clocks.back()};  // nobody sets another
   made.spec.restart = options.restart;
   made.policy = options.policy.value_or(std::string(kDefaultPolicy));
   made.budget = *options.budget;
@@ -125,7 +148,8 @@ void log_line(const std::string& words) { print_report(fmt::format("flyball clus
 void run_dry(const ClusterRunOptions& options) {
   SlurmEngine engine(options.engine_limit);
   ControllerStore store("");
-  Controller controller(engine, store, controller_options(options), [](const std::string&) {});
+  const auto agents = open_agents(options);
+  Controller controller(engine, store, controller_options(options, agents.get()), [](const std::string&) {});
   controller.cycle(Seconds(now_seconds()));
   std::string text;
   for (const std::string& line : controller.decided()) text += line + "\n";
@@ -199,7 +223,8 @@ void run_cluster(const ClusterRunOptions& options) {
   SlurmEngine engine(options.engine_limit);
   const std::string database = options.database ? *options.database : default_database("cluster.db");
   ControllerStore store(database);
-  Controller controller(engine, store, controller_options(options), log_line);
+  const auto agents = open_agents(options);
+  Controller controller(engine, store, controller_options(options, agents.get()), log_line);
   ControllerServer server(loop, controller, where);
   std::string text;
   if (server.port() != 0) {
@@ -213,6 +238,8 @@ void run_cluster(const ClusterRunOptions& options) {
     stopping = true;
     server.stop([&loop] { loop.stop(); });
   });
+  std::optional<ClockThread> clocks;  // first, since an order may come at once
+  if (agents) clocks.emplace(controller, options.period);
   const CycleThread cycles(controller, options.period);
   loop.run();
 }
@@ -241,6 +268,15 @@ void add_run(const Command& parent) {
             "job; this or --job-secret-file is needed to listen beyond this machine");
   add_value(command, "--database", options->database, parse_path, "FILE",
             "SQLite file in which is kept what is wanted (default ~/.local/state/flyball/cluster.db)");
+  add_value(command, "--agent", options->agent, parse_path, "ADDRESS",
+            "address of the nodes' agents, with {node} for a node's name, such as https://{node}:4938: set clocks and "
+            "read watts there (default: no clock is set)");
+  add_value(command, "--agents", options->agents, parse_path, "FILE",
+            "file with lines of a node and its agent's address, in place of --agent or for some of the nodes");
+  add_value(command, "--agent-token-file", options->agent_token_file, parse_path, "FILE",
+            "file with the agents' token");
+  add_value(command, "--agent-ca-file", options->agent_ca_file, parse_path, "FILE",
+            "PEM file of the authorities that issued the agents' certificates (default: the system's)");
   add_value(command, "--period", options->period, parse_duration, "TIME",
             "how often to look at the cluster (default 1s)");
   add_value(command, "--engine-limit", options->engine_limit, parse_duration, "TIME",
@@ -259,7 +295,9 @@ void add_run(const Command& parent) {
       "  flyball cluster run --budget 12kW --observe\n"
       "  flyball cluster run --budget 12kW --socket /run/flyball-cluster/cluster.sock\n"
       "  flyball cluster run --budget 12kW --listen 10.0.0.1:4942 --tls-cert cert.pem \\\n"
-      "    --tls-key key.pem --job-secret-file /etc/flyball/cluster.secret");
+      "    --tls-key key.pem --job-secret-file /etc/flyball/cluster.secret\n"
+      "  flyball cluster run --budget 12kW --agent https://{node}:4938 \\\n"
+      "    --agent-token-file /etc/flyball/token");
   command.callback([options] { run_cluster(*options); });
 }
 
@@ -305,6 +343,13 @@ std::string clock_time(Seconds at) {
   return fmt::format("{:02}:{:02}", local.tm_hour, local.tm_min);
 }
 
+std::string agent_text(const ClusterNodeStatus& node) {
+  if (node.agent.empty()) return "none";
+  const std::string last = node.age ? fmt::format("answered {:.1f} s ago", node.age->value()) : "has never answered";
+  const std::string text = node.power ? last : fmt::format("silent, {}; its GPUs count in full", last);
+  return node.agent_trouble.empty() ? text : fmt::format("{}: {}", text, node.agent_trouble);
+}
+
 std::string status_text(const ClusterRunStatus& status) {
   std::string text = fmt::format(
       "{} {}; budget {:.0f} W{}, {:.0f} W of it for GPUs without elastic jobs; elastic jobs "
@@ -313,16 +358,17 @@ std::string status_text(const ClusterRunStatus& status) {
       status.others.value(), status.power.value(), status.limit.value());
   if (!status.trouble.empty()) text += fmt::format("Slurm does not answer: {}\n", status.trouble);
   if (!status.jobs.empty()) {
-    TextTable jobs(
-        {"job", "<user", "<kind", "<state", "GPUs", "<on", "clock (MHz)", "power (W)", "done (%)", "step (s)", "<why"});
+    TextTable jobs({"job", "<user", "<kind", "<state", "GPUs", "<on", "clock (MHz)", "counts (W)", "measured (W)",
+                    "done (%)", "step (s)", "<why"});
     for (const ClusterJobStatus& one : status.jobs) {
       const std::string gpus =
           one.to_gpus == one.gpus ? fmt::to_string(one.gpus) : fmt::format("{} to {}", one.gpus, one.to_gpus);
-      jobs.add_row(
-          {fmt::to_string(one.job), one.user, one.kind, one.state, gpus, fmt::format("{}", fmt::join(one.nodes, ",")),
-           one.clock.value() > 0.0 ? format_fixed(one.clock.value(), 0) : "default", format_fixed(one.power.value(), 0),
-           one.iterations > 0.0 ? format_fixed(100.0 * one.iteration / one.iterations, 1) : "-",
-           one.step.value() > 0.0 ? fmt::format("{:.4g}", one.step.value()) : "-", one.why});
+      jobs.add_row({fmt::to_string(one.job), one.user, one.kind, one.state, gpus,
+                    fmt::format("{}", fmt::join(one.nodes, ",")),
+                    one.clock.value() > 0.0 ? format_fixed(one.clock.value(), 0) : "default",
+                    format_fixed(one.power.value(), 0), one.measured ? format_fixed(one.measured->value(), 0) : "-",
+                    one.iterations > 0.0 ? format_fixed(100.0 * one.iteration / one.iterations, 1) : "-",
+                    one.step.value() > 0.0 ? fmt::format("{:.4g}", one.step.value()) : "-", one.why});
     }
     text += "\n" + jobs.str();
   }
@@ -334,10 +380,10 @@ std::string status_text(const ClusterRunStatus& status) {
     }
     text += "\n" + kinds.str();
   }
-  TextTable nodes({"<node", "<state", "GPUs used", "of", "<for elastic jobs"});
+  TextTable nodes({"<node", "<state", "GPUs used", "of", "<for elastic jobs", "power (W)", "<agent"});
   for (const ClusterNodeStatus& one : status.nodes) {
-    nodes.add_row(
-        {one.node, one.state, fmt::to_string(one.gpus_used), fmt::to_string(one.gpus), one.ours ? "yes" : "no"});
+    nodes.add_row({one.node, one.state, fmt::to_string(one.gpus_used), fmt::to_string(one.gpus),
+                   one.ours ? "yes" : "no", one.power ? format_fixed(one.power->value(), 0) : "-", agent_text(one)});
   }
   return text + "\n" + nodes.str();
 }

@@ -56,8 +56,8 @@ std::string default_agent_token() {
 
 class AgentLease::Impl {
  public:
-  Impl(Endpoint endpoint, const std::string& token, const LeaseRequest& request)
-      : http(std::move(endpoint), options_with_token(token)),
+  Impl(Endpoint endpoint, const HttpClient::Options& how, const LeaseRequest& request)
+      : http(std::move(endpoint), how),
         info(read_message<LeaseInfo>(call(http, "POST", "/v1/leases", to_json(request).dump()))),
         path("/v1/leases/" + info.id) {
     heart = std::thread([this] { beat(); });
@@ -145,8 +145,11 @@ std::string AgentLease::lost() const {
 
 // --- Client --------------------------------------------------------------------------------------------------------
 
-AgentClient::AgentClient(const Endpoint& endpoint, std::string token)
-    : token_(std::move(token)), http_(endpoint, options_with_token(token_)) {}
+AgentClient::AgentClient(const Endpoint& endpoint, const std::string& token)
+    : AgentClient(endpoint, options_with_token(token)) {}
+
+AgentClient::AgentClient(const Endpoint& endpoint, HttpClient::Options how)
+    : how_(std::move(how)), http_(endpoint, how_) {}
 
 NodeStatus AgentClient::devices() { return read_message<NodeStatus>(call(http_, "GET", "/v1/devices")); }
 
@@ -155,7 +158,11 @@ GpuClocks AgentClient::clocks(std::size_t gpu) {
 }
 
 AgentLease AgentClient::lease(const LeaseRequest& request) {
-  return AgentLease(std::make_unique<AgentLease::Impl>(http_.endpoint(), token_, request));
+  return AgentLease(std::make_unique<AgentLease::Impl>(http_.endpoint(), how_, request));
+}
+
+Cap AgentClient::lift_cap(std::size_t gpu) {
+  return read_message<Cap>(call(http_, "DELETE", fmt::format("/v1/gpus/{}/cap", gpu)));
 }
 
 Cap AgentClient::lift_cap(std::size_t gpu) {

@@ -58,7 +58,10 @@ class AgentLease {
 // Not thread-safe.
 class AgentClient {
  public:
-  explicit AgentClient(const Endpoint& endpoint = default_agent_endpoint(), std::string token = default_agent_token());
+  explicit AgentClient(const Endpoint& endpoint = default_agent_endpoint(),
+                       const std::string& token = default_agent_token());
+  // With a time limit for each call, and with the authorities that may have issued an https:// agent's certificate.
+  AgentClient(const Endpoint& endpoint, HttpClient::Options how);
 
   // All functions throw AgentRefusal, or SystemError where there is no agent.
   [[nodiscard]] NodeStatus devices();
@@ -84,7 +87,7 @@ class AgentClient {
   [[nodiscard]] std::string session_trace(const std::string& name);
 
  private:
-  std::string token_;
+  HttpClient::Options how_;
   HttpClient http_;
 };
 

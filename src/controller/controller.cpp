@@ -36,6 +36,7 @@ Controller::Controller(ClusterEngine& engine, ControllerStore& store, Controller
   for (Transition& one : store_.transitions()) kept_wanted_[one.job] = one;
   for (RestartCost& one : store_.restarts()) restarts_[one.kind] = one;
   order_ = store_.order();
+  if (options_.agents != nullptr) keeper_.emplace(*options_.agents, options_.spec.clocks, options_.spec.limit);
   status_.policy = options_.policy;
   status_.mode = name_of(options_.mode);
 }
@@ -52,6 +53,8 @@ void Controller::cycle(Seconds now) {
     status_.trouble = error.what();
     throw;
   }
+  const std::lock_guard working(work_);
+  view_ = view;
   if (!scheduler_) {
     begun_ = now;
     begin(view);
@@ -74,6 +77,7 @@ void Controller::cycle(Seconds now) {
   for (const EngineJob& one : view.jobs) {
     for (const NodeGpus& gpus : one.gpus) used_on_[gpus.node] += gpus.count;
   }
+  keep_clocks();
   if (options_.mode == ControllerMode::kActs) act(now);
   publish(view, now);
   const std::lock_guard lock(mutex_);
@@ -123,6 +127,7 @@ void Controller::decide(Seconds now) {
   const std::size_t told = std::min(causes_.size(), kMostCauses);
   std::string cause = fmt::format("{}", fmt::join(causes_.begin(), causes_.begin() + static_cast<long>(told), ", "));
   if (told < causes_.size()) cause += fmt::format(" and {} more", causes_.size() - told);
+  note_speeds(cause);
   std::vector<Transition> changes;
   for (auto& [id, job] : jobs_) {
     // Of a job that the engine is changing, more will be known when it has done so.
@@ -162,11 +167,15 @@ bool Controller::has_room(const GpuShape& target) const {
 }
 
 Watts Controller::power_on(const Job& job, int gpus) const {
+  return power_on(job, gpus, scheduler_->state().jobs[at(job.index)].speed);
+}
+
+Watts Controller::power_on(const Job& job, int gpus, int speed) const {
   const ClusterState& state = scheduler_->state();
   const ClusterJob& one = state.jobs[at(job.index)];
   const int size = state.kind_of(job.index).size_index(gpus);
   if (size < 0 || !one.has_gpus()) return options_.spec.limit * static_cast<double>(gpus);
-  return state.counted(one.kind, at(size), at(one.speed));
+  return state.counted(one.kind, at(size), at(speed));
 }
 
 // A job that has been released counts as if it ran: it may start at any moment.
@@ -179,7 +188,15 @@ Watts Controller::drawn_by(const Job& job) const {
 }
 
 bool Controller::try_to(const char* what, const EngineJob& seen, const std::function<void()>& act) {
+  struct Open {
+    explicit Open(std::mutex& working) : mutex(working) { mutex.unlock(); }
+    ~Open() { mutex.lock(); }
+    Open(const Open&) = delete;
+    Open& operator=(const Open&) = delete;
+    std::mutex& mutex;
+  };
   try {
+    const Open open(work_);
     act();
     return true;
   } catch (const SystemError& error) {
@@ -205,8 +222,10 @@ bool Controller::release(Job& job) {
 }
 
 void Controller::act(Seconds now) {
-  drawn_ = Watts(0.0);
-  for (const auto& [id, job] : jobs_) drawn_ += drawn_by(job);
+  drawn_ = keeper_ ? keeper_->counted() : Watts(0.0);
+  if (!keeper_) {
+    for (const auto& [id, job] : jobs_) drawn_ += drawn_by(job);
+  }
   const Nanoseconds begin = monotonic_now();
   auto next = jobs_.upper_bound(acted_);
   for (std::size_t turns = 0; turns < jobs_.size(); ++turns, ++next) {
@@ -245,8 +264,13 @@ void Controller::step(Job& job, Seconds now) {
   facts.asks = job.has_reported() || job.record.told == job.seen.restarts;
   facts.told = job.record.told == job.seen.restarts;
   // The policy counts a job with the GPUs that it is to have; one that has yet to stop draws for those that it has.
-  const Watts needed = job.index < 0 ? Watts(0.0) : power_on(job, job.wanted->target.gpus());
-  facts.room = has_room(job.wanted->target) && drawn_ + needed <= scheduler_->state().spendable_power();
+  // Where it waits for clocks to be set, it needs what they now let it draw.
+  const ClockedPower* const clocked = keeper_ ? keeper_->of(job.seen.id) : nullptr;
+  const Watts needed = job.index < 0 ? Watts(0.0)
+                       : clocked     ? clocked->counted
+                                     : power_on(job, job.wanted->target.gpus());
+  facts.room = has_room(job.wanted->target) && drawn_ + needed <= scheduler_->state().spendable_power() &&
+               (clocked == nullptr || clocked->ready);
   facts.now = now;
   facts.stop_within = options_.stop_within;
   facts.asked = job.asked.value_or(now);
@@ -343,8 +367,11 @@ ElasticAnswer Controller::report(std::int64_t job, std::optional<std::int64_t> u
 }
 
 void Controller::order_budget(const BudgetOrder& order) {
-  const std::lock_guard lock(mutex_);
-  new_order_ = order;
+  {
+    const std::lock_guard lock(mutex_);
+    new_order_ = order;
+  }
+  if (on_order_) on_order_();
 }
 
 ClusterRunStatus Controller::status() const {
@@ -372,6 +399,7 @@ ClusterJobStatus Controller::status_of(const Job& job) const {
   if (job.index < 0) return shown;
   const ClusterJob& one = scheduler_->state().jobs[at(job.index)];
   if (one.has_gpus()) shown.power = power_on(job, one.gpus);
+  show_power(job, shown);
   return shown;
 }
 
@@ -404,6 +432,7 @@ void Controller::publish(const EngineView& view, Seconds now) {
     const auto index = node_index_.find(node.name);
     const bool ours = index != node_index_.end() && !scheduler_->placement().is_away(index->second);
     next.nodes.push_back({node.name, node.state, node.gpus, used_on(node.name), ours});
+    show_agent(next.nodes.back());
   }
   const std::lock_guard lock(mutex_);
   next.cycle = status_.cycle;

@@ -8,6 +8,10 @@
 // place it; only holds of our own are undone. A job in transition is held; the policy does not touch it. Where a
 // transition comes to nothing, the job is left as it is for a while, and for good the third time.
 //
+// With agents, the clocks of elastic jobs' GPUs are set as the scheduler decides and as the limit allows at each moment
+// (clock_keeper.h), and watts are those that the agents measure. Between two cycles, and while the engine does not
+// answer, adjust() does that alone.
+//
 // One thread calls cycle(); all other functions are thread-safe.
 #pragma once
 
@@ -23,9 +27,11 @@
 
 #include "base/names.h"
 #include "cluster/scheduler.h"
+#include "controller/clock_keeper.h"
 #include "controller/cluster_engine.h"
 #include "controller/controller_store.h"
 #include "controller/elastic_option.h"
+#include "controller/node_agents.h"
 #include "controller/transition.h"
 #include "wire/cluster_messages.h"
 
@@ -49,7 +55,9 @@ struct ControllerOptions {
   Seconds back_off{60};  // how long a job is left alone after its first failed transition; twice that after the next
   // How long a cycle asks things of the engine before it looks at the cluster again; the rest is asked for then.
   Seconds act_within{std::numeric_limits<double>::infinity()};
-  int tries = 3;  // failed transitions after which it is left alone for good
+  int tries = 3;                   // failed transitions after which it is left alone for good
+  NodeAgents* agents = nullptr;    // must outlive the controller; null: no clock is set, and no watts are read
+  Seconds meter_others_after{15};  // how long a job that is not elastic must run before its meters are believed
 };
 
 // A report that cannot be taken. `status` is HTTP's: 403 where the job is another user's, 404 where there is none, 503
@@ -79,7 +87,14 @@ class Controller : private SchedulerHost {
   // Takes a job's report, and answers whether it is to stop. `user` is who reports, if that is known. Throws
   // ReportRefusal.
   [[nodiscard]] ElasticAnswer report(std::int64_t job, std::optional<std::int64_t> user, const ElasticReport& told);
+  // Calls what on_order() was given.
   void order_budget(const BudgetOrder& order);
+  // In the thread of whoever orders. Must be set before anybody may.
+  void on_order(std::function<void()> action) { on_order_ = std::move(action); }
+  // Sets clocks by a new budget, and by what the agents have told since. Asks the engine for nothing, and waits only
+  // for the part of a cycle that does not. Returns whether more is to be done soon, once meters have shown what was
+  // done.
+  bool adjust(Seconds now);
   [[nodiscard]] ClusterRunStatus status() const;
 
   // What was decided in the last cycle, in words, one line for each job.
@@ -119,7 +134,7 @@ class Controller : private SchedulerHost {
   void stopped(int job) override;
   void moves(int /*job*/) override {}
   void started(int job, bool resumes) override;
-  void changed_speed(int /*job*/) override {}
+  void changed_speed(int job) override;
   void changed_partner(int /*job*/) override {}
   void emptied(int /*node*/) override {}
 
@@ -132,6 +147,7 @@ class Controller : private SchedulerHost {
     bool stop = false;  // what it was answered
   };
   void take_reports(Seconds now);
+  bool take_order();
   void take_report(Job& job, const TakenReport& taken, Seconds now);
   void learn(Job& job);
   static void pauses(Job& job, Seconds now);
@@ -169,9 +185,19 @@ class Controller : private SchedulerHost {
   [[nodiscard]] int used_on(const std::string& node) const;
   [[nodiscard]] bool has_room(const GpuShape& target) const;
   [[nodiscard]] Watts power_on(const Job& job, int gpus) const;
+  [[nodiscard]] Watts power_on(const Job& job, int gpus, int speed) const;
   [[nodiscard]] Watts drawn_by(const Job& job) const;
   void publish(const EngineView& view, Seconds now);
   [[nodiscard]] ClusterJobStatus status_of(const Job& job) const;
+
+  // Clocks and watts (controller_clocks.cpp).
+  [[nodiscard]] std::vector<ClockedJob> clocked_jobs() const;
+  void keep_clocks();
+  void meter(Job& job);
+  void note_speeds(const std::string& cause);
+  [[nodiscard]] Watts drawn_by_other(const EngineJob& job);
+  void show_power(const Job& job, ClusterJobStatus& shown) const;
+  void show_agent(ClusterNodeStatus& shown) const;
 
   ClusterEngine& engine_;
   ControllerStore& store_;
@@ -195,8 +221,20 @@ class Controller : private SchedulerHost {
   std::optional<PowerOrder> order_;
   std::map<std::string, RestartCost> restarts_;  // by kind
   Watts others_power_;
-  std::vector<std::string> causes_;  // what has happened since the last decision
+  std::optional<ClockKeeper> keeper_;
+  struct OthersPeak {
+    Nanoseconds begin = 0;
+    Watts peak;
+    Nanoseconds peak_at = 0;
+  };
+  std::map<std::int64_t, OthersPeak> others_peaks_;  // by job
+  std::set<int> other_speeds_;                       // jobs of the scheduler whose speed was changed
+  EngineView view_;                                  // the last one
+  std::vector<std::string> causes_;                  // what has happened since the last decision
   std::vector<std::string> decided_;
+
+  std::function<void()> on_order_;
+  std::mutex work_;  // guards all that is above; open while the engine is asked for something
 
   mutable std::mutex mutex_;                  // guards what follows
   std::map<std::int64_t, TakenReport> told_;  // the last of each job

@@ -15,6 +15,7 @@ namespace {
 constexpr double kNominalBatch = 65'536.0;  // samples: at least one for each GPU, and the same for all kinds
 constexpr int kReportsToLearn = 3;          // the first steps of a start are slow
 constexpr int kRestartsInMean = 20;         // so that what has changed since counts for little
+constexpr Seconds kFirstReadings{2.0};      // how long the first cycle waits for the agents
 constexpr double kSmallChange = 0.005;      // of the limit, that is no reason to decide again
 
 bool has_ended(EngineJobState state) {
@@ -52,6 +53,11 @@ void Controller::begin(const EngineView& view) {
   Scheduler::Knowledge knowledge;
   knowledge.models = true;
   scheduler_->begin(knowledge);
+  if (options_.agents == nullptr) return;
+  for (const EngineNode& node : view.nodes) {
+    if (node.gpus > 0) options_.agents->add(node.name);
+  }
+  options_.agents->wait_for_readings(kFirstReadings);
 }
 
 // Whether the job has ended because it was told to, with work left.
@@ -154,20 +160,28 @@ void Controller::end(std::int64_t id, const char* how) {
 
 void Controller::take_reports(Seconds now) {
   std::map<std::int64_t, TakenReport> told;
-  std::optional<BudgetOrder> order;
   {
     const std::lock_guard lock(mutex_);
     told.swap(told_);
-    order.swap(new_order_);
   }
   for (const auto& [id, taken] : told) {
     if (const auto job = jobs_.find(id); job != jobs_.end()) take_report(job->second, taken, now);
   }
-  if (!order) return;
+  take_order();
+}
+
+bool Controller::take_order() {
+  std::optional<BudgetOrder> order;
+  {
+    const std::lock_guard lock(mutex_);
+    order.swap(new_order_);
+  }
+  if (!order) return false;
   // An order for a while leaves what counts afterwards as it was.
   const Watts standing = !order_ ? Watts(0.0) : order_->until ? order_->afterwards : order_->budget;
   order_ = PowerOrder{order->budget, order->until, order->until ? standing : order->budget};
   store_.keep(*order_);
+  return true;
 }
 
 void Controller::take_report(Job& job, const TakenReport& taken, Seconds now) {
@@ -231,12 +245,15 @@ void Controller::set_restart(const RestartCost& cost) {
   }
 }
 
-// Energy is the believed power's over the time that was measured, as long as no meter tells more.
+// Energy is the measured power's over the time that was measured, where agents tell it, and else the believed power's.
 void Controller::learn(Job& job) {
   const ClusterState& state = scheduler_->state();
   const ClusterJob& one = state.jobs[at(job.index)];
   const ClusterJobKind& kind = state.kind_of(job.index);
-  const Watts power = state.believed_cost(job.index, one.gpus, one.speed).power();
+  const ClockedPower* const clocked = keeper_ ? keeper_->of(job.seen.id) : nullptr;
+  if (clocked != nullptr && clocked->speed != one.speed) return;  // not at the clock that it is to have
+  const bool metered = clocked != nullptr && clocked->settled;
+  const Watts power = metered ? *clocked->measured : state.believed_cost(job.index, one.gpus, one.speed).power();
   const MeasuredCost cost{job.option.kind,
                           one.gpus,
                           scheduler_->placement().nodes_of(job.index),
@@ -462,22 +479,23 @@ Watts Controller::budget_at(Seconds now) const {
   return ordered.value() > 0.0 ? ordered : options_.budget;
 }
 
-// GPUs without elastic jobs draw what idle ones do, those of other jobs at most their boards' limit.
+// GPUs without jobs draw what idle ones do.
 void Controller::set_limit(const EngineView& view, Seconds now) {
   int ours = 0;
   for (const auto& [id, job] : jobs_) {
     if (job.index >= 0) ours += scheduler_->state().jobs[at(job.index)].gpus;
   }
   int others = 0;
+  Watts drawn;
   int all = 0;
   for (const EngineJob& one : view.jobs) {
     const auto job = jobs_.find(one.id);
     if (job != jobs_.end() && job->second.index >= 0) continue;
     others += one.gpu_count();
+    drawn += drawn_by_other(one);
   }
   for (const EngineNode& node : view.nodes) all += node.gpus;
-  others_power_ = options_.spec.limit * static_cast<double>(others) +
-                  options_.spec.idle * std::max(0.0, double(all - ours - others));
+  others_power_ = drawn + options_.spec.idle * std::max(0.0, double(all - ours - others));
   const Watts limit = std::max(Watts(1.0), budget_at(now) - others_power_);
   const Watts before = scheduler_->state().power_limit;
   if (std::abs(limit / before - 1.0) <= kSmallChange) return;

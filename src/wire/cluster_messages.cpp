@@ -54,6 +54,8 @@ Record<ClusterJobStatus> description_of(const ClusterJobStatus* /*type*/) {
       .field("to_gpus", &R::to_gpus, "GPUs that it will have when what is under way is done.")
       .field("clock_mhz", &R::clock, "Clock of its GPUs; 0: none is set.")
       .field("power_w", &R::power, "Power with which it counts against the budget.")
+      .field("expected_w", &R::expected, "Power that is expected of its GPUs at their clock; null: no agent is asked.")
+      .field("measured_w", &R::measured, "Power that its GPUs' meters show; null: not known.")
       .field("iteration", &R::iteration, "Iterations that it has reported.")
       .field("iterations", &R::iterations, "Iterations in all.")
       .field("step_s", &R::step, "Time of an iteration, as it last reported; 0: it did not.")
@@ -67,7 +69,12 @@ Record<ClusterNodeStatus> description_of(const ClusterNodeStatus* /*type*/) {
       .field("state", &R::state, "Its state, in the cluster engine's words.")
       .field("gpus", &R::gpus, "GPUs that it has.")
       .field("gpus_used", &R::gpus_used, "GPUs that jobs have.")
-      .field("ours", &R::ours, "Whether elastic jobs may run on it: it is up, and no other job has GPUs of it.");
+      .field("ours", &R::ours, "Whether elastic jobs may run on it: it is up, and no other job has GPUs of it.")
+      .field("agent", &R::agent, "Address of its agent; null: none is asked.", {.empty_is_null = true})
+      .field("agent_trouble", &R::agent_trouble, "What went wrong last with the agent; null: nothing.",
+             {.empty_is_null = true})
+      .field("power_w", &R::power, "Power that its GPUs' meters show; null: the agent is silent.")
+      .field("age_s", &R::age, "Time since the agent's last answer; null: there was none.");
 }
 
 Record<ClusterKindStatus> description_of(const ClusterKindStatus* /*type*/) {

@@ -44,9 +44,11 @@ struct ClusterJobStatus {
   std::string state;  // "waiting", "running", "stopping", "starting", "left alone"
   std::vector<std::string> nodes;
   int gpus = 0;
-  int to_gpus = 0;  // once what is under way is done
-  Megahertz clock;  // 0: not set
-  Watts power;      // counted against the budget
+  int to_gpus = 0;                // once what is under way is done
+  Megahertz clock;                // 0: not set
+  Watts power;                    // counted against the budget
+  std::optional<Watts> expected;  // at that clock; without agents, neither is known
+  std::optional<Watts> measured;
   double iteration = 0.0;
   double iterations = 0.0;
   Seconds step;
@@ -57,7 +59,11 @@ struct ClusterNodeStatus {
   std::string state;
   int gpus = 0;
   int gpus_used = 0;
-  bool ours = true;  // false: down, drained, or jobs that are not elastic are on it
+  bool ours = true;     // false: down, drained, or jobs that are not elastic are on it
+  std::string agent{};  // its address; empty: the node has none
+  std::string agent_trouble{};
+  std::optional<Watts> power{};  // of its GPUs; none: the agent is silent
+  std::optional<Seconds> age{};  // of the agent's last answer
 };
 struct ClusterKindStatus {
   std::string kind;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The controller on a real Slurm: three elastic jobs on four nodes. One ends, and another grows. The controller is
-killed with SIGKILL in the middle of that and started again. Status 77: it cannot run here.
+killed with SIGKILL in the middle of that and started again. Clocks follow the budget, and are capped when the
+controller has ended. Status 77: it cannot run here.
 """
 
 import json
@@ -31,7 +32,7 @@ class Controller:
         log = (self.site.folder / "controller.log").open("ab")
         self.process = subprocess.Popen(
             [self.program, "cluster", "run", "--budget", "20kW", "--policy", "powerflow", "--socket", self.socket,
-             "--period", "500ms", "--restart", "5s", "--stop-within", "10s", "--database", self.site.folder / "controller.db"],
+             "--agent", f"{self.site.folder}/agent-{{node}}.sock", "--period", "500ms", "--restart", "5s", "--stop-within", "10s", "--database", self.site.folder / "controller.db"],
             env=self.site.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def kill(self):
@@ -41,6 +42,37 @@ class Controller:
     def status(self):
         told = self.site.ask(self.program, "cluster", "status", "--format", "json", check=False)
         return json.loads(told) if told.startswith("{") else {"jobs": []}
+
+
+def boards(site):
+    """What the agents of all nodes tell of their boards."""
+    told = []
+    for node in DEMO.NODES:
+        connection = DEMO.UnixConnection(site.agent(node))
+        connection.request("GET", "/v1/devices")
+        told += json.loads(connection.getresponse().read())["gpus"]
+        connection.close()
+    return told
+
+
+def clocks(site):
+    """The highest clocks that leases let boards have."""
+    held = {board["lease"]["id"]: board["lease"]["settings"] for board in boards(site) if board["lease"]}
+    bounds = [setting["sm_clocks_mhz"] for settings in held.values() for setting in settings]
+    return [bound["maximum"] for bound in bounds if bound]
+
+
+def check_clocks(program, site, controller):
+    """A lower budget is kept by clocks first."""
+    DEMO.wait_until("clocks that are set", 30, lambda: clocks(site))
+    DEMO.wait_until("watts that are measured", 30, lambda: any(one["measured_w"] for one in controller.status()["jobs"]))
+    before, counted = max(clocks(site)), controller.status()["power_w"]
+    site.ask(program, "cluster", "budget", f"{0.7 * counted:.0f}W")
+    begin = time.monotonic()
+    DEMO.wait_until("lower clocks", 30, lambda: clocks(site) and max(clocks(site)) < before)
+    print(f"at 0.7 times the watts, clocks went from {before:.0f} to {max(clocks(site)):.0f} MHz within "
+          f"{time.monotonic() - begin:.2f} s")
+    site.ask(program, "cluster", "budget", "20kW")
 
 
 def lines(site, name):
@@ -80,12 +112,13 @@ def play(program, site):
             site.ask(program, "cluster", "submit", "--kind", name, "--iterations", str(goal), "--max", "8", "--",
                      "--output=/dev/null", str(HERE / "counting_job.py"), str(site.folder), name, str(goal))
         DEMO.wait_until("three jobs that run", 60, lambda: all(starts(site, name) for name in GOALS))
+        check_clocks(program, site, controller)
         DEMO.wait_until("the end of the short job", 60, lambda: is_done(site, "short"))
         # One of the others is to grow. The controller is killed as soon as it has begun with that.
         grows = lambda: [one for one in controller.status()["jobs"] if one["to_gpus"] > one["gpus"] > 0]
         DEMO.wait_until("a job that is to grow", 30, grows)
         controller.kill()
-        time.sleep(2)
+        DEMO.wait_until("caps", 30, lambda: any(board["cap"] for board in boards(site)))
         controller.start()
         DEMO.wait_until("the end of all jobs", 120, lambda: all(is_done(site, name) for name in GOALS))
         DEMO.wait_until("no jobs", 30, lambda: not controller.status()["jobs"])

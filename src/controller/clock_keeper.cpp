@@ -1,0 +1,231 @@
+// A pass: look, count, find the ceiling, lower, raise as far as there is room, tell the agents.
+#include "controller/clock_keeper.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/index.h"
+#include "base/monotonic_time.h"
+
+namespace flyball {
+namespace {
+
+constexpr Nanoseconds kSettling = 3 * kSecond;          // sensors show the mean of a second, on some boards of less
+constexpr Nanoseconds kSensorLag = 300 * kMillisecond;  // a reading before that may show the clock before
+constexpr Nanoseconds kOffHeld = 60 * kSecond;
+constexpr double kMeterSlack = 1.03;  // of what is expected: no more than a meter's error
+
+bool lie_alike(const std::vector<NodeGpus>& a, const std::vector<NodeGpus>& b) {
+  return std::ranges::equal(a, b, [](const NodeGpus& one, const NodeGpus& other) {
+    return one.node == other.node && one.count == other.count && one.indices == other.indices;
+  });
+}
+
+}  // namespace
+
+ClockKeeper::ClockKeeper(NodeAgents& agents, std::vector<Megahertz> clocks, Watts board_limit)
+    : agents_(agents),
+      clocks_(std::move(clocks)),
+      board_limit_(board_limit),
+      top_(static_cast<int>(clocks_.size()) - 1),
+      ceiling_speed_(top_) {}
+
+const ClockedPower* ClockKeeper::of(std::int64_t job) const {
+  const auto known = kept_.find(job);
+  return known == kept_.end() ? nullptr : &known->second.power;
+}
+
+Megahertz ClockKeeper::asked(std::int64_t job) const {
+  const auto known = kept_.find(job);
+  return known == kept_.end() || known->second.asked < 0 ? Megahertz(0.0) : clocks_[at(known->second.asked)];
+}
+
+std::vector<std::size_t> ClockKeeper::gpus_on(const NodeGpus& place) const {
+  if (!place.indices.empty()) return place.indices;
+  std::vector<std::size_t> free;
+  const std::vector<bool>& claimed = claimed_.at(place.node);
+  for (std::size_t gpu = 0; gpu < claimed.size(); ++gpu) {
+    if (!claimed[gpu]) free.push_back(gpu);
+  }
+  return free;
+}
+
+ClockKeeper::Seen ClockKeeper::look_at(const ClockedJob& job) const {
+  Seen seen;
+  bool all_measured = true;
+  Watts measured;
+  for (const NodeGpus& place : job.gpus) {
+    seen.count += place.count;
+    const AgentReading& reading = readings_.at(place.node);
+    const std::vector<std::size_t> gpus = gpus_on(place);
+    if (!reading.answers || gpus.empty()) {
+      seen.silent += place.count;
+      seen.held = all_measured = false;
+      continue;
+    }
+    seen.read_at = seen.read_at == 0 ? reading.asked : std::min(seen.read_at, reading.asked);
+    all_measured &= gpus.size() == static_cast<std::size_t>(place.count);  // else it is not known which are the job's
+    for (const std::size_t gpu : gpus) {
+      const AgentGpu here = gpu < reading.gpus.size() ? reading.gpus[gpu] : AgentGpu();
+      const bool held = here.bound.value() > 0.0;
+      const auto speed = std::ranges::lower_bound(clocks_, here.bound) - clocks_.begin();
+      seen.speed = std::max(seen.speed, held ? std::min(static_cast<int>(speed), top_) : top_);
+      seen.held &= held;
+      seen.bound_since = std::max(seen.bound_since, here.bound_since);
+      all_measured &= here.power.has_value();
+      measured += here.power.value_or(Watts(0.0));
+    }
+  }
+  if (all_measured) seen.measured = measured;
+  return seen;
+}
+
+Watts ClockKeeper::power_at(const Row& row, int speed) const {
+  if (row.seen.count == 0) return Watts(0.0);
+  const double share = static_cast<double>(row.seen.count - row.seen.silent) / row.seen.count;
+  return board_limit_ * static_cast<double>(row.seen.silent) +
+         row.job->expected.at(at(speed)) * (share * row.kept->off);
+}
+
+// What the job counts with now, before anything is changed.
+void ClockKeeper::count(Row& row, Nanoseconds now) {
+  Kept& kept = *row.kept;
+  const Seen& seen = row.seen;
+  const bool is_same = kept.draws == row.job->draws && lie_alike(kept.gpus, row.job->gpus);
+  if (!is_same) {
+    kept.forget_peak();
+    kept.lowered.reset();
+    kept.off = 1.0;
+    kept.gpus = row.job->gpus;
+    kept.draws = row.job->draws;
+  }
+  ClockedPower& power = kept.power;
+  if (kept.asked < 0) kept.asked = seen.speed < 0 ? top_ : seen.speed;
+  const int asked = kept.asked;
+  const bool was_ready = power.ready;
+  power.ready = seen.speed <= asked;
+  power.held = seen.held;
+  power.settled = power.ready && seen.measured && seen.read_at > seen.bound_since;
+  if (!power.ready && was_ready) kept.forget_peak();
+  const Watts expected = row.job->expected[at(asked)];
+  if (power.settled && seen.read_at - seen.bound_since > kSensorLag) {
+    const double off = std::max(1.0, *seen.measured / expected);
+    if (off >= kept.off || now - kept.off_at > kOffHeld) {
+      kept.off = off;
+      kept.off_at = now;
+    }
+  }
+  if (kept.lowered) {
+    const bool shown = power.settled && *seen.measured <= expected * (kept.off * kMeterSlack);
+    const bool had_time = power.ready && now - std::max(*kept.lowered, seen.bound_since) >= kSettling;
+    if (shown || had_time) kept.lowered.reset();
+  }
+  if (power.settled && !kept.lowered) power.peak = std::max(power.peak, *seen.measured);
+  const Watts believed = power_at(row, std::max(asked, seen.speed));
+  const Watts now_counts = std::max(believed, seen.measured.value_or(Watts(0.0)));
+  power.counted = kept.lowered ? std::max(power.counted, now_counts) : now_counts;
+  power.speed = seen.speed < 0 ? top_ : seen.speed;
+  power.expected = row.job->expected[at(power.speed)];
+  power.measured = seen.measured;
+}
+
+// The highest speed that, if no job runs faster, keeps all of them within the limit.
+void ClockKeeper::find_ceiling(const std::vector<Row>& rows, Watts limit, Nanoseconds now) {
+  bool is_lower = false;
+  for (ceiling_speed_ = top_; ceiling_speed_ >= 0; --ceiling_speed_) {
+    Watts all;
+    for (const Row& row : rows) {
+      if (!row.job->draws) continue;
+      // Clocks that cannot be set are taken as they are.
+      const bool is_stuck = row.kept->lowered && !row.kept->power.ready && now - *row.kept->lowered >= kSettling;
+      const int wished = row.job->speed.value_or(row.kept->asked);
+      all += is_stuck ? row.kept->power.counted : power_at(row, std::min(wished, ceiling_speed_));
+    }
+    if (all <= limit || ceiling_speed_ == 0) break;
+    is_lower = true;
+  }
+  ceiling_.reset();
+  if (is_lower) ceiling_ = clocks_[at(ceiling_speed_)];
+}
+
+void ClockKeeper::pass(const std::vector<ClockedJob>& jobs, Watts limit, bool acts) {
+  const Nanoseconds now = monotonic_now();
+  readings_.clear();
+  claimed_.clear();
+  std::set<std::int64_t> there;
+  for (const ClockedJob& job : jobs) {
+    there.insert(job.job);
+    for (const NodeGpus& place : job.gpus) {
+      const auto [reading, is_new] = readings_.try_emplace(place.node);
+      if (is_new) reading->second = agents_.reading(place.node);
+      std::vector<bool>& claimed = claimed_[place.node];
+      if (is_new) claimed.resize(reading->second.gpus.size());
+      for (const std::size_t gpu : place.indices) {
+        if (gpu < claimed.size()) claimed[gpu] = true;
+      }
+    }
+  }
+  std::erase_if(kept_, [&](const auto& one) { return there.count(one.first) == 0; });
+  std::vector<Row> rows;
+  for (const ClockedJob& job : jobs) rows.push_back({&job, &kept_[job.job], look_at(job)});
+  for (Row& row : rows) count(row, now);
+  find_ceiling(rows, limit, now);
+  counted_ = Watts(0.0);
+  is_settling_ = false;
+  std::vector<std::pair<Row*, int>> raises;
+  for (Row& row : rows) {
+    Kept& kept = *row.kept;
+    const int has = kept.asked;
+    const int target = std::min(row.job->speed.value_or(has), ceiling_speed_);
+    if (!row.job->draws) {
+      if (target != has || !kept.lowered) kept.lowered = now;
+      kept.asked = target;
+      kept.power.ready = row.seen.speed <= target || now - *kept.lowered >= kSettling;
+      kept.power.counted = power_at(row, std::max(row.seen.speed, target));
+      continue;
+    }
+    if (target < has) {
+      kept.lowered = now;
+      kept.forget_peak();
+    }
+    if (target <= has) kept.asked = target;
+    if (target > has) raises.emplace_back(&row, target);
+    counted_ += kept.power.counted;
+    is_settling_ |= kept.lowered.has_value();
+  }
+  for (const auto& [row, target] : raises) {
+    const Watts then = std::max(row->kept->power.counted, power_at(*row, target));
+    const Watts more = then - row->kept->power.counted;
+    if (counted_ + more > limit) continue;
+    row->kept->asked = target;
+    row->kept->power.counted = then;
+    row->kept->forget_peak();
+    counted_ += more;
+  }
+  if (acts) ask_agents(rows, counted_ <= limit);
+}
+
+void ClockKeeper::ask_agents(const std::vector<Row>& rows, bool may_release) {
+  std::map<std::string, std::vector<GpuWish>> wishes;
+  for (const Row& row : rows) {
+    const Megahertz clock = clocks_[at(row.kept->asked)];
+    const Watts share = row.job->expected[at(row.kept->asked)] / std::max(1, row.seen.count);
+    for (const NodeGpus& place : row.job->gpus) {
+      std::vector<GpuWish>& here = wishes[place.node];
+      for (const std::size_t gpu : gpus_on(place)) {
+        if (gpu >= here.size()) here.resize(gpu + 1);
+        const bool is_shared = place.indices.empty() && here[gpu].bound.value() > 0.0;
+        if (!is_shared || clock < here[gpu].bound) here[gpu] = {clock, share};
+      }
+    }
+  }
+  for (const auto& [node, gpus] : wishes) agents_.want(node, gpus);
+  for (auto node = leased_.begin(); node != leased_.end();) {
+    const bool over = wishes.count(*node) == 0 && may_release;
+    if (over) agents_.want(*node, {});
+    node = over ? leased_.erase(node) : std::next(node);
+  }
+  for (const auto& [node, gpus] : wishes) leased_.insert(node);
+}
+
+}  // namespace flyball

@@ -1,0 +1,162 @@
+// Clocks and watts of the controller: what the clock keeper is told of the jobs, and what is done with what it knows.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/index.h"
+#include "base/monotonic_time.h"
+#include "controller/controller.h"
+
+namespace flyball {
+namespace {
+
+constexpr int kReportsToMeter = 3;               // what a job draws while it starts says nothing of its training
+constexpr double kNewPower = 0.02;               // what a meter must show otherwise to be noted
+constexpr Nanoseconds kPeakHeld = 60 * kSecond;  // of the watts of a job that is not elastic
+
+}  // namespace
+
+// A job that is on its way runs as it is until it has stopped. Where it is to run then, its clocks are set beforehand.
+std::vector<ClockedJob> Controller::clocked_jobs() const {
+  std::vector<ClockedJob> all;
+  for (const auto& [id, job] : jobs_) {
+    if (job.index < 0) continue;
+    const int speed = scheduler_->state().jobs[at(job.index)].speed;
+    ClockedJob one;
+    one.job = id;
+    one.gpus = job.seen.gpus;
+    if (!one.gpus.empty()) {
+      const bool stays = !job.wanted || shape_of(job.seen) == job.wanted->target;
+      if (stays) one.speed = speed;
+    } else if (job.wanted) {
+      for (const std::string& node : job.wanted->target.nodes) {
+        one.gpus.push_back({node, job.wanted->target.gpus_per_node, {}});
+      }
+      one.draws = !job.seen.held || job.started;
+      one.speed = speed;
+    }
+    if (one.gpus.empty()) continue;
+    int gpus = 0;
+    for (const NodeGpus& place : one.gpus) gpus += place.count;
+    for (int step = 0; at(step) < options_.spec.clocks.size(); ++step) {
+      one.expected.push_back(power_on(job, gpus, step));
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+void Controller::keep_clocks() {
+  if (!keeper_) return;
+  std::erase_if(others_peaks_, [&](const auto& one) {
+    return !std::ranges::binary_search(view_.jobs, one.first, {}, &EngineJob::id);
+  });
+  const auto ceiling = keeper_->ceiling();
+  const bool decides = options_.mode != ControllerMode::kObserves;
+  const Watts limit = decides ? scheduler_->state().spendable_power() : Watts(std::numeric_limits<double>::infinity());
+  keeper_->pass(clocked_jobs(), limit, options_.mode == ControllerMode::kActs);
+  if (keeper_->ceiling() != ceiling) {
+    log_(keeper_->ceiling() ? fmt::format("no job runs above {:.0f} MHz, so that all are within {:.0f} W",
+                                          keeper_->ceiling()->value(), scheduler_->state().power_limit.value())
+                            : "all jobs may run at the clocks that were decided");
+  }
+  for (auto& [id, job] : jobs_) {
+    const ClockedPower* const clocked = keeper_->of(id);
+    if (clocked == nullptr) continue;
+    meter(job);
+    const Megahertz asked = keeper_->asked(id);
+    const bool is_so = clocked->held && asked == options_.spec.clocks[at(clocked->speed)];
+    if (options_.mode != ControllerMode::kDryRun || is_so) continue;
+    decided_.push_back(fmt::format("job {}: clocks of at most {:.0f} MHz", id, asked.value()));
+  }
+}
+
+// The scheduler counts a job with what its meters have shown at its size and speed, once it trains.
+void Controller::meter(Job& job) {
+  const ClockedPower& clocked = *keeper_->of(job.seen.id);
+  ClusterJob& one = scheduler_->state().jobs[at(job.index)];
+  if (job.wanted || one.in_transition || job.reports < kReportsToMeter) return;
+  if (clocked.peak.value() <= 0.0 || !clocked.settled || clocked.speed != one.speed) return;
+  const Watts before = power_on(job, one.gpus);
+  if (std::abs(clocked.peak / before - 1.0) <= kNewPower) return;
+  settle(job.index);
+  one.power = clocked.peak;
+  scheduler_->metered(job.index, one.speed);
+  scheduler_->limit_changed(scheduler_->state().power_limit);  // decide with what is known now
+  causes_.push_back(fmt::format("job {} was metered at {:.0f} W", job.seen.id, clocked.peak.value()));
+}
+
+void Controller::changed_speed(int job) { other_speeds_.insert(job); }
+
+// A job at another clock is measured again.
+void Controller::note_speeds(const std::string& cause) {
+  const std::set<int> speeds = std::exchange(other_speeds_, {});
+  if (!keeper_) return;
+  for (auto& [id, job] : jobs_) {
+    if (job.index < 0 || speeds.count(job.index) == 0) continue;
+    const int speed = scheduler_->state().jobs[at(job.index)].speed;
+    job.reports = 0;
+    job.why = fmt::format("clocks of at most {:.0f} MHz: {}", options_.spec.clocks[at(speed)].value(), cause);
+    if (options_.mode != ControllerMode::kDryRun) log_(fmt::format("job {}: {}", id, job.why));
+  }
+}
+
+bool Controller::adjust(Seconds now) {
+  const std::lock_guard working(work_);
+  const bool ordered = scheduler_ && take_order();
+  if (!scheduler_ || !keeper_) return false;
+  set_limit(view_, now);
+  keep_clocks();
+  if (ordered) publish(view_, now);
+  return keeper_->is_settling();
+}
+
+// The highest of the last minute: a training's watts rise and fall. At first a job loads its data, so that its boards'
+// limit counts until it has run for a while; and where no agent tells.
+Watts Controller::drawn_by_other(const EngineJob& job) {
+  const Watts most = options_.spec.limit * static_cast<double>(job.gpu_count());
+  if (options_.agents == nullptr || job.gpus.empty()) return most;
+  const Nanoseconds now = monotonic_now();
+  OthersPeak& known = others_peaks_[job.id];
+  if (known.begin == 0) known.begin = now;
+  Watts measured;
+  for (const NodeGpus& place : job.gpus) {
+    const AgentReading reading = options_.agents->reading(place.node);
+    if (!reading.answers || place.indices.size() != static_cast<std::size_t>(place.count)) return most;
+    for (const std::size_t gpu : place.indices) {
+      if (gpu >= reading.gpus.size() || !reading.gpus[gpu].power) return most;
+      measured += *reading.gpus[gpu].power;
+    }
+  }
+  if (measured >= known.peak || now - known.peak_at > kPeakHeld) {
+    known.peak = measured;
+    known.peak_at = now;
+  }
+  return to_seconds(now - known.begin) < options_.meter_others_after ? most : known.peak;
+}
+
+void Controller::show_power(const Job& job, ClusterJobStatus& shown) const {
+  const ClockedPower* const clocked = keeper_ ? keeper_->of(job.seen.id) : nullptr;
+  if (clocked == nullptr) return;
+  shown.power = clocked->counted;
+  if (job.seen.gpus.empty()) return;
+  if (clocked->held) shown.clock = options_.spec.clocks[at(clocked->speed)];
+  shown.expected = clocked->expected;
+  shown.measured = clocked->measured;
+}
+
+void Controller::show_agent(ClusterNodeStatus& shown) const {
+  if (options_.agents == nullptr) return;
+  const AgentReading reading = options_.agents->reading(shown.node);
+  shown.agent = reading.address;
+  shown.agent_trouble = reading.trouble;
+  shown.age = reading.age;
+  if (!reading.answers) return;
+  shown.power = Watts(0.0);
+  for (const AgentGpu& gpu : reading.gpus) *shown.power += gpu.power.value_or(Watts(0.0));
+}
+
+}  // namespace flyball
