@@ -165,10 +165,6 @@ Cap AgentClient::lift_cap(std::size_t gpu) {
   return read_message<Cap>(call(http_, "DELETE", fmt::format("/v1/gpus/{}/cap", gpu)));
 }
 
-Cap AgentClient::lift_cap(std::size_t gpu) {
-  return read_message<Cap>(call(http_, "DELETE", fmt::format("/v1/gpus/{}/cap", gpu)));
-}
-
 AccountSessionInfo AgentClient::start_session(const AccountSessionRequest& request) {
   return read_message<AccountSessionInfo>(call(http_, "POST", "/v1/sessions", to_json(request).dump()));
 }
