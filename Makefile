@@ -7,6 +7,7 @@ FUZZ_SECONDS ?= 60
 ABUSE_SECONDS ?= 3600
 # Most requests that schemathesis makes up for one operation of the interface.
 OPENAPI_EXAMPLES ?= 100
+SLURM_KILLS ?= 50
 DEMO = build/flyball plan examples/profiles/gpt3-1.3b-a100-4stage.csv --microbatches 128 --planner all --out out/demo
 PEERS = bench/peers/run
 STEP = @scripts/step
@@ -19,7 +20,7 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test way-in python demo slurm-demo slurm bench peers paper-tables real-runs measured-tables \
+.PHONY: help setup build test way-in python demo slurm-demo slurm slurm-kills bench peers paper-tables real-runs measured-tables \
   promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks clean
 MAKEFLAGS += --no-print-directory
 
@@ -67,6 +68,9 @@ slurm: setup python ## test the plugin, an elastic job and the controller on a r
 	  --target flyball flyball_nvidia_ml flyball_cuda flyball_shared pipeline_trainer flyball_spank
 	@tests/slurm/slurm_test.py
 	@tests/slurm/controller_test.py
+
+slurm-kills: slurm ## the same while controller, agents and Slurm's daemons are killed, SLURM_KILLS (default 50) times each
+	@tests/slurm/kills_test.py --kills $(SLURM_KILLS)
 
 bench: ## build and run the benchmarks
 	@scripts/setup build bench

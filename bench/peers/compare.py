@@ -12,6 +12,7 @@ import json
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 import pipeline as pl
 from lp_bound import RelaxedProgram
@@ -151,26 +152,35 @@ def table(headings: list[str], rows: list[list[str]]) -> str:
 
 
 def speed_row(case: Case) -> list[str]:
-    our_seconds = case.our_document["stats"]["solve_seconds"]
+    planning = median(case.our_document["planning_seconds"])
+    command = median(case.our_document["command_seconds"])
     peer = case.peer_document
-    compiled = peer["solve_seconds_whole"]
+    compiled, peer_command = peer["solve_seconds_whole"], peer["command_seconds_whole"]
     python, how = None, ""
     if "python_sample" in peer:
         python, how = peer["python_sample"]["estimated_python_seconds"], " (sampled)"
     if case.python_document is not None and (python is None or case.python_document["finished"]):
         python = case.python_document["solve_seconds_whole"]
         how = "" if case.python_document["finished"] else " (extrapolated)"
+    extrapolated = " (extrapolated)" if peer["solve_seconds_extrapolated"] else ""
     return [
         case.name,
         str(case.operations),
-        f"{our_seconds:.4f}",
-        f"{compiled:.2f}" + (" (extrapolated)" if peer["solve_seconds_extrapolated"] else ""),
-        f"{compiled / our_seconds:.0f}" if our_seconds > 0 else "-",
+        f"{planning:.4f}",
+        f"{command:.3f}",
+        f"{compiled:.2f}{extrapolated}",
+        f"{peer_command:.2f}{extrapolated}",
+        ratio(compiled, planning),
+        ratio(peer_command, command),
         "-" if python is None else f"{python:.0f}{how}",
-        "-" if python is None or our_seconds <= 0 else f"{python / our_seconds:.0f}",
+        "-" if python is None else ratio(python, planning),
         f"{case.lp_seconds:.3f}",
         f"{case.our_document['stats']['peak_rss_mb']:.0f} / {peer['peak_rss_mb']:.0f}",
     ]
+
+
+def ratio(theirs: float, ours: float) -> str:
+    return f"{theirs / ours:.0f}" if ours > 0 else "-"
 
 
 def quality_row(case: Case) -> list[str]:
@@ -190,15 +200,19 @@ def quality_row(case: Case) -> list[str]:
 def report(cases: list[Case], most: int) -> str:
     version = cases[0].peer_document["version"]
     text = [
-        f"Solver time on one core, lowtime {version} on {cases[0].peer_document['machine']['processor']}:",
+        f"Times on one core, lowtime {version} on {cases[0].peer_document['machine']['processor']}, "
+        f"medians of Flyball's {len(cases[0].our_document['command_seconds'])} runs:",
         "",
         table(
             [
                 "workload",
                 "computations",
-                "Flyball, s",
-                "lowtime, s",
-                "ratio",
+                "Flyball: planning, wall clock, s",
+                "whole command, processor, s",
+                "lowtime: solving, processor, s",
+                "whole command, processor, s",
+                "ratio, planning's wall clock",
+                "ratio, processor time of the commands",
                 "lowtime in pure Python, s",
                 "ratio",
                 "one T as an LP, s",

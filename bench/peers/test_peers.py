@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import compare
 import numpy as np
 import pipeline as pl
+import run_flyball
 from discrete_bound import Program, choices_of
 from lp_bound import RelaxedProgram
 
@@ -124,6 +126,24 @@ class DiscreteBound(unittest.TestCase):
             self.assertAlmostEqual(Program(shape, left, longest, 2 * POWER).discrete(60.0)[1], best, delta=1e-5 * best)
 
 
+class Accounts(unittest.TestCase):
+    def test_child_is_charged_for_what_it_computes(self):
+        # The child's own account of its time, which it prints, is a part of what the system charges to it.
+        code = """
+import json, time
+while time.process_time() < 0.1: pass
+print(json.dumps({"stats": {"solve_seconds": time.process_time()}}))"""
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "o.json"
+            run_flyball.main(["--runs", "2", "--out", str(out), "--", sys.executable, "-c", code])
+            document = json.loads(out.read_text())
+        self.assertEqual(len(document["command_seconds"]), 2)
+        for whole, inside in zip(document["command_seconds"], document["planning_seconds"]):
+            self.assertGreaterEqual(whole, inside - 0.011)  # accounts may be kept by ticks of 10 ms
+        with self.assertRaises(pl.InputError):
+            run_flyball.run_once(["false"])
+
+
 class Comparison(unittest.TestCase):
     def test_dominated_and_repeated(self):
         points = [(1.0, 10.0), (1.1, 10.0), (1.2, 9.0), (1.2, 9.0), (1.3, 9.5), (1.4, 8.0)]
@@ -156,6 +176,8 @@ class Comparison(unittest.TestCase):
             ours = {
                 "frontier": [{"time": time, "energy": energy, "lower_bound": bound}],
                 "stats": {"solve_seconds": 0.001, "peak_rss_mb": 5.0},
+                "planning_seconds": [0.0009, 0.001, 0.003],
+                "command_seconds": [0.004, 0.002, 0.005],
             }
             peer = {
                 "version": "0",
@@ -168,6 +190,7 @@ class Comparison(unittest.TestCase):
                 "stages": 2,
                 "finished": True,
                 "solve_seconds_whole": 1.0,
+                "command_seconds_whole": 3.0,
                 "solve_seconds_extrapolated": False,
                 "peak_rss_mb": 50.0,
                 "points": [{"time": time, "net_energy": energy - POWER * 2 * time - 1.0}],
@@ -182,7 +205,8 @@ class Comparison(unittest.TestCase):
             self.assertLess(abs(case.bound_excess), 1e-9)
             self.assertEqual(len(case.violations), 1)
             text = compare.report([case], 5)
-            self.assertIn("| hand | 8 | 0.0010 | 1.00 | 1000 |", text)
+            # Medians of 1 and 4 ms: 1 s of solving and 3 s of the whole command are 1,000 and 750 times longer.
+            self.assertIn("| hand | 8 | 0.0010 | 0.004 | 1.00 | 3.00 | 1000 | 750 |", text)
             ours["frontier"][0]["lower_bound"] = bound * 1.001
             (root / "o.json").write_text(json.dumps(ours))
             case = compare.compare(

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,7 +25,14 @@ namespace {
 
 void notice(void* user, const char* words) {
   const char* clear_line = isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "";
-  std::fprintf(stderr, "%sstage %d: %s\n", clear_line, *static_cast<const int*>(user), words);
+  std::fprintf(stderr, "%s%s: %s\n", clear_line, static_cast<const std::string*>(user)->c_str(), words);
+}
+
+// The name of a rank in what people read.
+std::string name_of(const Job& job, int rank) {
+  const std::string stage = "stage " + std::to_string(rank % job.stages());
+  if (job.pipelines == 1) return stage;
+  return "pipeline " + std::to_string(rank / job.stages()) + ", " + stage;
 }
 
 class Stage {
@@ -33,6 +41,7 @@ class Stage {
       : job_(job),
         rank_(rank),
         stage_(rank % job.stages()),
+        name_(name_of(job, rank)),
         links_(std::move(links)),
         before_(links_.before, transfer_s(stage_ - 1)),
         after_(links_.after, transfer_s(stage_)),
@@ -80,7 +89,7 @@ class Stage {
   void end_window(Answer& answer) {
     const int result = flyball_window_end(session_, &answer.time_s, &answer.energy_j);
     answer.complete = result == FLYBALL_OK;
-    if (!answer.complete) std::fprintf(stderr, "stage %d: %s\n", stage_, flyball_last_error());
+    if (!answer.complete) std::fprintf(stderr, "%s: %s\n", name_.c_str(), flyball_last_error());
   }
 
   [[nodiscard]] unsigned gpu() const { return static_cast<unsigned>(rank_); }
@@ -123,11 +132,11 @@ class Stage {
     options.sampling_s = std::max(0.001, options.sampling_s / job_.time_scale);
     options.clock_poll_s = std::max(0.0001, options.clock_poll_s / job_.time_scale);
     options.notice = notice;
-    options.user = const_cast<int*>(&stage_);
+    options.user = &name_;
     session_ = flyball_session_open(&options);
     if (session_ == nullptr) {
       if (!job_.plan.empty()) throw std::runtime_error(flyball_last_error());
-      std::fprintf(stderr, "stage %d trains without Flyball: %s\n", stage_, flyball_last_error());
+      std::fprintf(stderr, "%s trains without Flyball: %s\n", name_.c_str(), flyball_last_error());
     }
   }
 
@@ -354,6 +363,7 @@ class Stage {
   const Job& job_;
   const int rank_;
   const int stage_;
+  std::string name_;
   Links links_;
   LinkEnd before_;
   LinkEnd after_;

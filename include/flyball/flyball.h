@@ -474,9 +474,10 @@ FLYBALL_API const char* flyball_footprint_json(const flyball_footprint* footprin
  *   flyball_elastic_close(e);
  *
  * The controller's address is in the environment variable FLYBALL_CLUSTER, the job's number in SLURM_JOB_ID. Without
- * them nothing is reported, and `notice` is told so once. A controller that is away never makes the training wait more
- * than 0.1 s: the answer then is 0, the newest report is sent later, and `notice` is told once. At most two reports in
- * a second are sent, and that of the last iteration. */
+ * them nothing is reported, and `notice` is told so once. By TLS the job shows the token in FLYBALL_JOB_TOKEN; the
+ * controller's authorities are in the file that FLYBALL_CLUSTER_CA names, or are the system's. A controller that is
+ * away never makes the training wait more than 0.1 s: the answer then is 0, the newest report is sent later, and
+ * `notice` is told once. At most two reports in a second are sent, and that of the last iteration. */
 typedef struct flyball_elastic flyball_elastic;
 
 /* `gpus` is how many the job has now; 0: Slurm's nodes times its GPUs on this one. `notice` is called by

@@ -4,7 +4,13 @@
 //
 // It checks the values and publishes them as the job's comment, where `flyball cluster run` finds them:
 // "flyball:elastic,kind=bert,iterations=5000,min=1,max=8". In the job it sets FLYBALL_CLUSTER, the address to which
-// flyball.elastic reports, to what plugstack.conf says: cluster=HOST:PORT or cluster=unix:PATH.
+// flyball.elastic reports, to what plugstack.conf says: cluster=https://HOST:PORT or cluster=unix:PATH, and with
+// ca=FILE FLYBALL_CLUSTER_CA, the authorities that may have issued the controller's certificate.
+//
+// With secret=FILE, a job that has an address to report to also gets FLYBALL_JOB_TOKEN, which shows over TCP that it is
+// this job. It is made on the node, where the plugin runs as root and knows by Slurm's credential whose job it is, and
+// stands in the environment of the job's processes, which their user and root alone can read. Neither Slurm's commands
+// nor the node where the job was submitted see it, nor the secret.
 //
 // SPANK has no call that sets a comment. Slurm's commands keep their options in an object `opt`, which is handed on by
 // name to slurm_option_set, as plugins of kind cli_filter do it (Slurm 20.11 and later). Where either is missing, the
@@ -12,16 +18,22 @@
 //
 // Runs in Slurm's processes: no exception leaves it, and it keeps no thread and no file.
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "controller/job_token.h"
 
 extern "C" {
 #include <slurm/spank.h>
@@ -42,7 +54,10 @@ constexpr std::int64_t kMostGpus = 65'536;
 constexpr std::size_t kLongestKind = 64;
 
 std::string published;  // the comment; empty: the option was not given
-std::string cluster;    // address of the controller; empty: plugstack.conf has none
+// Of plugstack.conf; empty: it does not say.
+std::string cluster;  // address of the controller
+std::string authorities;
+std::string secret_file;
 
 // What is wrong with a value, in words; empty: nothing.
 using Problem = std::string;
@@ -158,6 +173,65 @@ spank_option* the_option() {
   return &option;
 }
 
+// Takes the first line of a file that only root (or who runs Slurm) can read; false, with a line in slurmd's log, where
+// it cannot be used.
+template <class Use>
+bool use_secret(const Use& use) {
+  std::array<char, 4096> text{};
+  struct stat state {};
+  const int file = open(secret_file.c_str(), O_RDONLY | O_CLOEXEC);
+  const ssize_t size = file < 0 ? -1 : read(file, text.data(), text.size());
+  const bool known = file >= 0 && fstat(file, &state) == 0;
+  if (file >= 0) close(file);
+  const std::string_view all(text.data(), size < 0 ? 0 : static_cast<std::size_t>(size));
+  const std::string_view secret = all.substr(0, all.find_first_of(" \t\r\n"));
+  bool done = false;
+  if (size < 0 || !known) {
+    slurm_error("flyball: %s cannot be read; jobs get no token", secret_file.c_str());
+  } else if ((state.st_uid != 0 && state.st_uid != geteuid()) || (state.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    slurm_error("flyball: others than root may read or change %s; jobs get no token; chown root, chmod 600",
+                secret_file.c_str());
+  } else if (secret.size() < flyball::kShortestJobSecret) {
+    slurm_error("flyball: the secret in %s is too short; jobs get no token; openssl rand -hex 32 makes one",
+                secret_file.c_str());
+  } else {
+    done = use(secret);
+  }
+  OPENSSL_cleanse(text.data(), text.size());
+  return done;
+}
+
+// Gives a job what it needs to report, and takes from others the token of the job that submitted them.
+void equip(spank_t spank) {
+  if (!published.empty() && !cluster.empty()) spank_setenv(spank, "FLYBALL_CLUSTER", cluster.c_str(), 0);
+  std::array<char, 2> some{};
+  const spank_err_t address = spank_getenv(spank, "FLYBALL_CLUSTER", some.data(), static_cast<int>(some.size()));
+  const bool reports = address == ESPANK_SUCCESS || address == ESPANK_NOSPACE;
+  if (reports && !authorities.empty()) spank_setenv(spank, "FLYBALL_CLUSTER_CA", authorities.c_str(), 0);
+  std::uint32_t job = 0;
+  uid_t user = 0;
+  const bool is_known = spank_get_item(spank, S_JOB_ID, &job) == ESPANK_SUCCESS &&
+                        spank_get_item(spank, S_JOB_UID, &user) == ESPANK_SUCCESS;
+  const bool is_set =
+      reports && is_known && !secret_file.empty() && use_secret([&](std::string_view secret) {
+        const std::string token = flyball::job_token(secret, job, user);
+        return !token.empty() && spank_setenv(spank, "FLYBALL_JOB_TOKEN", token.c_str(), 1) == ESPANK_SUCCESS;
+      });
+  if (!is_set) spank_unsetenv(spank, "FLYBALL_JOB_TOKEN");
+}
+
+// Reads an argument of plugstack.conf; false where there is none of its name.
+bool read_argument(std::string_view argument) {
+  for (const auto& [name, value] : {std::pair<std::string_view, std::string*>{"cluster=", &cluster},
+                                    {"ca=", &authorities},
+                                    {"secret=", &secret_file}}) {
+    if (argument.substr(0, name.size()) != name) continue;
+    *value = argument.substr(name.size());
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 extern "C" {
@@ -165,17 +239,14 @@ extern "C" {
 // The arguments are those of plugstack.conf.
 int slurm_spank_init(spank_t spank, int count, char** arguments) {
   for (int i = 0; i < count; ++i) {
-    if (std::strncmp(arguments[i], "cluster=", 8) == 0) {
-      try {
-        cluster = arguments[i] + 8;
-      } catch (const std::exception& error) {
-        slurm_error("flyball: %s", error.what());
-        return -1;
-      }
-    } else {
-      slurm_error("flyball in plugstack.conf: there is no argument \"%s\"; there is cluster=ADDRESS", arguments[i]);
-      return -1;
+    try {
+      if (read_argument(arguments[i])) continue;
+      slurm_error("flyball in plugstack.conf: there is no argument \"%s\"; there are cluster=, ca= and secret=",
+                  arguments[i]);
+    } catch (const std::exception& error) {
+      slurm_error("flyball: %s", error.what());
     }
+    return -1;
   }
   // A job's environment has its option, for its steps; another job that it submits has one only if it is given one.
   if (spank_context() == S_CTX_ALLOCATOR) {
@@ -187,18 +258,20 @@ int slurm_spank_init(spank_t spank, int count, char** arguments) {
   return spank_option_register(spank, the_option()) == ESPANK_SUCCESS ? 0 : -1;
 }
 
-int slurm_spank_init_post_opt(spank_t /*spank*/, int /*count*/, char** /*arguments*/) {
-  if (published.empty()) return 0;
+int slurm_spank_init_post_opt(spank_t spank, int /*count*/, char** /*arguments*/) {
   const spank_context_t context = spank_context();
+  if (context == S_CTX_REMOTE) {
+    try {
+      equip(spank);
+    } catch (const std::exception& error) {
+      slurm_error("flyball: %s", error.what());
+    }
+  }
+  if (published.empty()) return 0;
   if (context != S_CTX_ALLOCATOR && context != S_CTX_LOCAL) return 0;
   // A step of a job that has its comment.
   if (context == S_CTX_LOCAL && std::getenv("SLURM_JOB_ID") != nullptr) return 0;
   return publish();
-}
-
-int slurm_spank_task_init(spank_t spank, int /*count*/, char** /*arguments*/) {
-  if (!published.empty() && !cluster.empty()) spank_setenv(spank, "FLYBALL_CLUSTER", cluster.c_str(), 0);
-  return 0;
 }
 
 }  // extern "C"

@@ -304,6 +304,7 @@ void add_cluster_command(const Command& program, const std::string& command_line
   add_fit(command);
   add_cluster_trace_command(command);
   add_cluster_run_commands(command);
+  add_cluster_report_command(command);
 }
 
 }  // namespace flyball

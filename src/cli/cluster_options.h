@@ -78,6 +78,9 @@ void add_cluster_compare_command(const Command& parent, const std::string& comma
 // `flyball cluster run|status|submit|budget`, on a real cluster.
 void add_cluster_run_commands(const Command& parent);
 
+// `flyball cluster report`, of a real cluster's jobs.
+void add_cluster_report_command(const Command& parent);
+
 // `flyball cluster trace synth|convert`.
 void add_cluster_trace_command(const Command& parent);
 

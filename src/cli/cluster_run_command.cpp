@@ -26,9 +26,11 @@
 #include "cli/cluster_options.h"
 #include "cli/console.h"
 #include "cli/option_values.h"
+#include "cli/tls_options.h"
 #include "controller/clock_thread.h"
 #include "controller/controller.h"
 #include "controller/controller_server.h"
+#include "controller/job_token.h"
 #include "controller/node_agents.h"
 #include "controller/slurm_engine.h"
 #include "draw/text_table.h"
@@ -38,6 +40,8 @@
 
 namespace flyball {
 namespace {
+
+constexpr Seconds kActWithin{0.5};
 
 constexpr std::size_t kShortestClusterToken = 16;
 
@@ -91,6 +95,8 @@ struct ClusterRunOptions {
   std::optional<std::string> listen;
   std::optional<std::string> socket;
   std::optional<std::string> token_file;
+  std::optional<std::string> job_secret_file;
+  TlsOptions tls;
   std::optional<std::string> database;
   std::optional<std::string> agent;
   std::optional<std::string> agents;
@@ -131,6 +137,7 @@ ControllerOptions controller_options(const ClusterRunOptions& options, NodeAgent
   made.policy = options.policy.value_or(std::string(kDefaultPolicy));
   made.budget = *options.budget;
   made.stop_within = options.stop_within;
+  made.act_within = kActWithin;
   if (options.observe) made.mode = ControllerMode::kObserves;
   if (options.dry_run) made.mode = ControllerMode::kDryRun;
   return made;
@@ -210,6 +217,8 @@ void run_cluster(const ClusterRunOptions& options) {
     where.listen_port = address.port;
   }
   if (options.token_file) where.administrator_token = read_own_token_file(*options.token_file, kShortestClusterToken);
+  if (options.job_secret_file) where.job_secret = read_own_token_file(*options.job_secret_file, kShortestJobSecret);
+  where.tls = tls_files(options.tls, !where.listen_host.empty());
   EventLoop loop;
   SlurmEngine engine(options.engine_limit);
   const std::string database = options.database ? *options.database : default_database("cluster.db");
@@ -218,7 +227,9 @@ void run_cluster(const ClusterRunOptions& options) {
   Controller controller(engine, store, controller_options(options, agents.get()), log_line);
   ControllerServer server(loop, controller, where);
   std::string text;
-  if (server.port() != 0) text += fmt::format("listening on http://{}:{}\n", where.listen_host, server.port());
+  if (server.port() != 0) {
+    text += fmt::format("listening on {}\n", url_of(where.listen_host, server.port(), where.tls.has_value()));
+  }
   if (!where.socket_path.empty()) text += fmt::format("listening on {}\n", where.socket_path);
   print_result(text + fmt::format("what is wanted is kept in {}\n", database));
   bool stopping = false;
@@ -248,9 +259,13 @@ void add_run(const Command& parent) {
   add_value(command, "--socket", options->socket, parse_path, "PATH",
             "listen on this Unix socket, where a report must come from the job's own user (and on TCP only if --listen "
             "is given)");
+  add_tls_options(command, options->tls);
+  add_value(command, "--job-secret-file", options->job_secret_file, parse_path, "FILE",
+            "file with the secret, readable by its owner only, from which Slurm's plugin makes each job's token: jobs "
+            "that show theirs may report over TCP; without it they report over the Unix socket only");
   add_value(command, "--token-file", options->token_file, parse_path, "FILE",
-            "file with a token, readable by its owner only: whoever shows it may order a budget, and reports over TCP "
-            "must show it; needed to listen beyond this machine");
+            "file with a token, readable by its owner only: whoever shows it may order a budget, and report for any "
+            "job; this or --job-secret-file is needed to listen beyond this machine");
   add_value(command, "--database", options->database, parse_path, "FILE",
             "SQLite file in which is kept what is wanted (default ~/.local/state/flyball/cluster.db)");
   add_value(command, "--agent", options->agent, parse_path, "ADDRESS",
@@ -266,8 +281,9 @@ void add_run(const Command& parent) {
             "how often to look at the cluster (default 1s)");
   add_value(command, "--engine-limit", options->engine_limit, parse_duration, "TIME",
             "longest time that a command of Slurm may take (default 10s)");
-  add_value(command, "--restart", options->restart, parse_duration_or_zero, "TIME",
-            "time that a job loses when its GPUs change, for decisions (default 30s)");
+  add_value(
+      command, "--restart", options->restart, parse_duration_or_zero, "TIME",
+      "time that a job loses when its GPUs change, for decisions, until it was measured for its kind (default 30s)");
   add_value(command, "--stop-within", options->stop_within, parse_duration_or_zero, "TIME",
             "how long a job may take to end when it was asked to, before it is put back into the queue (default 30s)");
   command.footer(
@@ -277,8 +293,11 @@ void add_run(const Command& parent) {
       "Examples:\n"
       "  flyball cluster run --budget 12kW --dry-run\n"
       "  flyball cluster run --budget 12kW --observe\n"
-      "  flyball cluster run --budget 12kW --socket /run/flyball-cluster/cluster.sock \\\n"
-      "    --agent https://{node}:4938 --agent-token-file /etc/flyball/token");
+      "  flyball cluster run --budget 12kW --socket /run/flyball-cluster/cluster.sock\n"
+      "  flyball cluster run --budget 12kW --listen 10.0.0.1:4942 --tls-cert cert.pem \\\n"
+      "    --tls-key key.pem --job-secret-file /etc/flyball/cluster.secret\n"
+      "  flyball cluster run --budget 12kW --agent https://{node}:4938 \\\n"
+      "    --agent-token-file /etc/flyball/token");
   command.callback([options] { run_cluster(*options); });
 }
 
@@ -287,14 +306,17 @@ void add_run(const Command& parent) {
 struct AskOptions {
   std::optional<std::string> controller;
   std::optional<std::string> token_file;
+  std::optional<std::string> ca_file;
   std::optional<std::string> format;
 };
 
 void add_ask_options(const Command& command, AskOptions& options) {
   add_value(command, "--controller", options.controller, parse_path, "ADDRESS",
-            fmt::format("HOST:PORT, http://HOST:PORT or unix:PATH of the controller (default: what {} names, else {})",
+            fmt::format("HOST:PORT, https://HOST:PORT or unix:PATH of the controller (default: what {} names, else {})",
                         kClusterVariable, kClusterAddress));
   add_value(command, "--token-file", options.token_file, parse_path, "FILE", "file with the controller's token");
+  add_value(command, "--ca-file", options.ca_file, parse_path, "FILE",
+            "authorities (PEM) that may have issued the certificate of an https:// controller (default: the system's)");
 }
 
 std::string controller_address(const std::optional<std::string>& given) {
@@ -306,6 +328,7 @@ Response ask(const AskOptions& options, std::string_view method, std::string_vie
              const std::string& body = {}) {
   HttpClient::Options how;
   if (options.token_file) how.token = read_token_file(*options.token_file);
+  how.ca_file = options.ca_file.value_or("");
   HttpClient client(parse_endpoint(controller_address(options.controller)), how);
   Response response = client.request(method, target, body);
   if (response.status < 300) return response;
@@ -348,6 +371,14 @@ std::string status_text(const ClusterRunStatus& status) {
                     one.step.value() > 0.0 ? fmt::format("{:.4g}", one.step.value()) : "-", one.why});
     }
     text += "\n" + jobs.str();
+  }
+  if (!status.kinds.empty()) {
+    TextTable kinds({"<kind", "restart (s)", "<"});
+    for (const ClusterKindStatus& one : status.kinds) {
+      kinds.add_row({one.kind, format_fixed(one.restart.value(), 1),
+                     one.measured > 0 ? fmt::format("mean of {} measured", one.measured) : "not measured"});
+    }
+    text += "\n" + kinds.str();
   }
   TextTable nodes({"<node", "<state", "GPUs used", "of", "<for elastic jobs", "power (W)", "<agent"});
   for (const ClusterNodeStatus& one : status.nodes) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "cli/console.h"
 #include "cli/forecast_init.h"
 #include "cli/option_values.h"
+#include "cli/tariff_options.h"
 #include "forecast/bill.h"
 #include "forecast/forecast.h"
 #include "forecast/plan_bill.h"
@@ -45,9 +45,8 @@ struct ForecastOptions {
   PlanBillOptions plan;
   std::optional<std::string> cluster;
   std::optional<std::string> against;
-  std::optional<std::string> carbon;
+  TariffOptions tariff;
   std::optional<Seconds> start;
-  std::optional<double> price;
   std::optional<std::string> format;
   std::optional<std::string> out;
 };
@@ -60,27 +59,15 @@ int parse_point(std::string_view option, std::string_view text) {
   return static_cast<int>(parse_integer_within(option, text, 0, 1'000'000'000, "the index of a point, from 0"));
 }
 
-double parse_price(std::string_view option, std::string_view text) {
-  return parse_number_within(option, text, 0.0, std::numeric_limits<double>::infinity(), "a price per kWh from 0");
-}
-
 // Nearer to 100 nothing is known of an interval's ends, and a double soon cannot tell the tail from none.
 double parse_confidence(std::string_view option, std::string_view text) {
   return parse_number_within(option, text, 1.0, 99.99, "per cent, from 1 to 99.99");
 }
 
 Tariff tariff_of(const ForecastOptions& options) {
-  Tariff tariff;
-  tariff.price_per_kwh = options.price;
-  if (!options.carbon) {
-    if (options.start) throw UsageError("--start says where in a --carbon FILE the run begins; give both");
-    return tariff;
-  }
-  if (const auto constant = parse_number(*options.carbon)) {
-    // A constant goes through the reader, too, so that one place knows what an intensity may be.
-    tariff.carbon = read_carbon("--carbon", fmt::format("timestamp,g_per_kwh\n0,{}\n", *constant));
-  } else {
-    tariff.carbon = read_carbon(*options.carbon, read_text_file(*options.carbon));
+  Tariff tariff = tariff_of(options.tariff);
+  if (options.start && !tariff.carbon) {
+    throw UsageError("--start says where in a --carbon FILE the run begins; give both");
   }
   tariff.start = options.start.value_or(Seconds(0));
   return tariff;
@@ -207,11 +194,9 @@ void add_forecast_command(const Command& program, const std::string& command_lin
             "JSON result of a simulated cluster, in place of RUN.toml");
   add_value(command, "--against", options->against, parse_path, "FILE",
             "with --cluster: the same jobs under another policy, to see what is saved");
-  add_value(command, "--carbon", options->carbon, parse_path, "FILE|GRAMS",
-            "carbon intensity, in g of CO2 per kWh: a number, or a CSV file of values over time");
+  add_tariff_options(command, options->tariff);
   add_value(command, "--start", options->start, parse_duration_or_zero, "TIME",
             "with --carbon FILE: time from the file's first row to the begin of the run (default 0)");
-  add_value(command, "--price", options->price, parse_price, "PRICE", "price of a kWh, in any currency");
   add_format(command, options->format);
   add_value(command, "--out", options->out, parse_path, "DIR", "write forecast.html and forecast.json there");
   command.footer(

@@ -1,7 +1,6 @@
 // flyball serve: the planning server.
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <csignal>
@@ -17,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/option_values.h"
+#include "cli/tls_options.h"
 #include "net/event_loop.h"
 #include "server/planning_server.h"
 #include "wire/job_messages.h"
@@ -37,27 +37,10 @@ struct ServeOptions {
   std::optional<std::string> database;
   std::optional<std::string> admin_token_file;
   std::optional<std::string> registration_token_file;
-  std::optional<std::string> tls_cert;
-  std::optional<std::string> tls_key;
+  TlsOptions tls;
   bool no_zeus = false;
   bool in_memory = false;
 };
-
-TlsFiles tls_files(const ServeOptions& options) {
-  if (!options.tls_cert || !options.tls_key) throw UsageError("--tls-cert and --tls-key go together");
-  if (options.socket && !options.listen) throw UsageError("TLS is for TCP; give --listen beside --socket");
-  struct stat state {};
-  if (::stat(options.tls_key->c_str(), &state) == 0 && (state.st_mode & S_IRWXO) != 0) {
-    throw UsageError(fmt::format("{} can be read by everybody; chmod o= it", *options.tls_key));
-  }
-  return {*options.tls_cert, *options.tls_key};
-}
-
-std::string url_of(const PlanningServerOptions& options, std::uint16_t port) {
-  const bool is_ipv6 = options.listen_host.find(':') != std::string::npos;
-  return fmt::format("{}://{}{}{}:{}", options.tls ? "https" : "http", is_ipv6 ? "[" : "", options.listen_host,
-                     is_ipv6 ? "]" : "", port);
-}
 
 // Each waiting rank has a connection, which takes a descriptor. Connections get all that the system allows, but for the
 // server's own files.
@@ -79,7 +62,7 @@ PlanningServerOptions server_options(const ServeOptions& options) {
     server.socket_path = *options.socket;
     if (!options.listen) server.listen_host.clear();
   }
-  if (options.tls_cert || options.tls_key) server.tls = tls_files(options);
+  server.tls = tls_files(options.tls, options.listen || !options.socket);
   if (options.in_memory && options.database) throw UsageError("--in-memory and --database exclude each other");
   if (!options.in_memory) server.database = options.database ? *options.database : default_database("server.db");
   if (options.admin_token_file) {
@@ -108,7 +91,8 @@ void run(const ServeOptions& options) {
   EventLoop loop;
   PlanningServer server(loop, chosen);
   std::string where;
-  if (server.port() != 0) where += fmt::format("listening on {}\n", url_of(chosen, server.port()));
+  if (server.port() != 0)
+    where += fmt::format("listening on {}\n", url_of(chosen.listen_host, server.port(), chosen.tls.has_value()));
   if (!chosen.socket_path.empty()) where += fmt::format("listening on {}\n", chosen.socket_path);
   where += chosen.database.empty()
                ? "jobs are kept in memory only\n"
@@ -143,9 +127,7 @@ void add_serve_command(const Command& program) {
             "administrator's token beyond this machine, and none on it");
   command.add_flag("--open-registration", options->server.open_registration,
                    "let everybody who reaches the server register jobs, from other machines, too");
-  add_value(command, "--tls-cert", options->tls_cert, parse_path, "FILE",
-            "speak TLS on TCP with this certificate (PEM, with those that lead to its authority)");
-  add_value(command, "--tls-key", options->tls_key, parse_path, "FILE", "the certificate's key (PEM)");
+  add_tls_options(command, options->tls);
   add_value(command, "--zeus-plan", options->server.zeus_plan, parse_path, "FILE",
             "plan (plan.json of flyball plan) for Zeus clients with the same number of stages");
   command.add_flag("--no-zeus", options->no_zeus, "leave out the interface of Zeus's pipeline frequency server");

@@ -50,7 +50,7 @@ class ElasticJob::Courier {
   explicit Courier(const Options& options)
       : options_(options),
         target_(fmt::format("/v1/cluster/jobs/{}/report", percent_encode(options.job))),
-        client_(parse_endpoint(options.controller), limits()),
+        client_(parse_endpoint(options.controller), client_options(options)),
         thread_([this] { contained("an elastic job", [this] { run(); }); }) {}
 
   ~Courier() {
@@ -86,10 +86,14 @@ class ElasticJob::Courier {
   }
 
  private:
-  static HttpClient::Options limits() {
-    HttpClient::Options limits;
-    limits.timeout = kAnswerTime;
-    return limits;
+  static HttpClient::Options client_options(const Options& options) {
+    HttpClient::Options made;
+    made.timeout = kAnswerTime;
+    // In the clear, whoever takes the controller's port while it is away would collect tokens.
+    if (!parse_endpoint(options.controller).tls) return made;
+    made.ca_file = options.ca_file;
+    made.token = options.token;
+    return made;
   }
 
   [[nodiscard]] bool idle() const { return !waiting_ && !sending_; }
@@ -157,13 +161,22 @@ class ElasticJob::Courier {
 ElasticJob::Options ElasticJob::from_environment(int gpus) {
   Options options;
   options.controller = variable(kClusterVariable);
+  options.ca_file = variable(kClusterCaVariable);
+  options.token = variable(kJobTokenVariable);
   options.job = variable("SLURM_JOB_ID");
   options.gpus = gpus > 0 ? gpus : number_in("SLURM_JOB_NUM_NODES") * number_in("SLURM_GPUS_ON_NODE");
   return options;
 }
 
 ElasticJob::ElasticJob(Options options) : options_(std::move(options)) {
-  if (!options_.controller.empty() && !options_.job.empty()) courier_ = std::make_unique<Courier>(options_);
+  if (options_.controller.empty() || options_.job.empty()) return;
+  try {
+    courier_ = std::make_unique<Courier>(options_);
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    trouble_ = error.what();
+  }
 }
 
 ElasticJob::~ElasticJob() = default;
@@ -186,8 +199,9 @@ void ElasticJob::tell() {
   if (!options_.notice) return;
   if (!courier_) {
     if (std::exchange(told_, true)) return;
-    options_.notice(options_.job.empty() ? "this is no job of Slurm (SLURM_JOB_ID is not set): nothing is reported"
-                                         : "FLYBALL_CLUSTER is not set: this job reports to no controller");
+    options_.notice(!trouble_.empty()      ? "nothing is reported to the controller: " + trouble_
+                    : options_.job.empty() ? "this is no job of Slurm (SLURM_JOB_ID is not set): nothing is reported"
+                                           : "FLYBALL_CLUSTER is not set: this job reports to no controller");
     return;
   }
   for (const std::string& words : courier_->news()) options_.notice(words);

@@ -19,6 +19,8 @@ class ElasticJob {
  public:
   struct Options {
     std::string controller;  // as parse_endpoint takes it
+    std::string ca_file;     // as HttpClient takes it
+    std::string token;       // of the job; shown by TLS only
     std::string job;         // Slurm's number of the job
     int gpus = 0;            // that the job has now
     Seconds patience{0.1};   // for the answer to a report
@@ -28,12 +30,12 @@ class ElasticJob {
     std::function<void(const std::string&)> notice;
   };
 
-  // Returns the options by the environment: FLYBALL_CLUSTER, SLURM_JOB_ID and, where `gpus` is 0, Slurm's numbers of
-  // nodes and of GPUs on a node. Without the first two, controller or job are empty.
+  // Returns the options by the environment: FLYBALL_CLUSTER, FLYBALL_CLUSTER_CA, FLYBALL_JOB_TOKEN, SLURM_JOB_ID and,
+  // where `gpus` is 0, Slurm's numbers of nodes and of GPUs on a node. What is missing is empty.
   [[nodiscard]] static Options from_environment(int gpus = 0);
 
-  // A job without controller or number reports to nobody, and says so once. Throws UsageError where the address is
-  // none.
+  // A job without controller or number reports to nobody, and says so once. So does one
+  // whose CA file cannot be used: no training ends for that. Throws UsageError where the address is none.
   explicit ElasticJob(Options options);
   // Waits half a second at most for a report that is under way.
   ~ElasticJob();
@@ -54,6 +56,7 @@ class ElasticJob {
 
   Options options_;
   std::unique_ptr<Courier> courier_;  // null: nobody to report to
+  std::string trouble_;               // why not, though there is an address
   bool told_ = false;
 };
 

@@ -127,9 +127,8 @@ void Session::tell_savings() {
   if (saved.iterations == 0 || !(saved.energy_at_maximum > Joules(0))) return;
   const Joules energy = saved.energy_at_maximum - saved.energy;
   notice(
-      fmt::format("{} iterations by plan took {:.5g} J of this GPU, {:.5g} J (+-{:.2g}) or {:.2f} % less than at "
-                  "maximum clocks, and "
-                  "{:.5g} s, {:+.2f} % of the time at these",
+      fmt::format("{} iterations by plan took {:.1f} J of this GPU, {:.1f} ± {:.1f} J or {:.2f} % less than at maximum "
+                  "clocks, and {:.2f} s, {:+.2f} % of the time at these",
                   saved.iterations, saved.energy.value(), energy.value(), saved.energy_error.value(),
                   100.0 * (energy / saved.energy_at_maximum), saved.time.value(),
                   100.0 * (saved.time / saved.time_at_maximum - 1.0)));

@@ -28,10 +28,7 @@ const IterationCost& ClusterState::believed_cost(int job, int gpus, int speed) c
   return believed[at(kind)].at(at(kinds[at(kind)].size_index(gpus)), at(speed));
 }
 
-Watts ClusterState::counted(int kind, std::size_t size, std::size_t speed) const {
-  const auto index = static_cast<std::size_t>(kind);
-  return counted_power[index][size * kinds[index].speeds + speed];
-}
+Seconds ClusterState::restart_of(int kind) const { return kinds[at(kind)].restart.value_or(spec.restart); }
 
 bool ClusterState::to_be_profiled(int job, int size) const {
   const ClusterJob& one = jobs[at(job)];

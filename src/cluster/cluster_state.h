@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/index.h"
 #include "base/units.h"
 #include "cluster/job_kind.h"
 
@@ -23,7 +24,7 @@ struct ClusterSpec {
   Watts limit;                    // power limit of a board
   double memory_gib = 0.0;        // of a board
   Watts p_max;                    // P_max of PowerFlow 5.2: mean power of a busy GPU at the highest clock
-  Seconds restart{30.0};          // how long checkpoint and restart take when a job's GPUs change
+  Seconds restart{30.0};          // how long checkpoint and restart take when a job's GPUs change, unless measured
   bool node_shutdown = true;      // whether empty nodes are shut down; if false, all nodes are always on
   Seconds wake{60.0};             // how long a node takes from off to usable
   Seconds off_after{60.0};        // how long a node must be empty before it is shut down
@@ -109,7 +110,11 @@ struct ClusterState {
   // What an iteration of the job is believed to take on this number of GPUs, a size of its kind, at this speed.
   [[nodiscard]] const IterationCost& believed_cost(int job, int gpus, int speed) const;
   // The power with which jobs of a kind count against the limit (power_book.h).
-  [[nodiscard]] Watts counted(int kind, std::size_t size, std::size_t speed) const;
+  [[nodiscard]] Watts counted(int kind, std::size_t size, std::size_t speed) const {
+    return counted_power[at(kind)][size * kinds[at(kind)].speeds + speed];
+  }
+  // What a change of their GPUs costs jobs of a kind.
+  [[nodiscard]] Seconds restart_of(int kind) const;
   // Whether the job would be profiled if it now started at that size of its kind.
   [[nodiscard]] bool to_be_profiled(int job, int size) const;
   // Whether the job keeps its GPUs: it is being profiled or is about to be, or is in transition.

@@ -65,23 +65,21 @@ void CostBelief::add_kind(int kind, CostSheet& sheet) {
   write_sheet(*network, kind, sheet);
 }
 
-bool CostBelief::knows(const ProfiledSpeeds& what) const {
-  const Network& network = networks_[network_of_[at(what.at.kind)]];
-  const auto known = network.known.find(what.at);
-  if (known == network.known.end()) return false;
-  return std::all_of(what.speeds.begin(), what.speeds.end(),
-                     [&](int speed) { return known->second.count(speed) != 0; });
+bool CostBelief::knows(const ProfiledSize& what, int speed) const {
+  const Network& network = networks_[network_of_[at(what.kind)]];
+  const auto known = network.known.find(what);
+  return known != network.known.end() && known->second.count(speed) != 0;
 }
 
-std::vector<int> CostBelief::learn(const ProfiledSpeeds& what, const std::vector<IterationCost>& measured,
+std::vector<int> CostBelief::learn(const ProfiledSpeeds& what, const MeasuredCosts& measured,
                                    std::vector<CostSheet>& believed) {
   Network& network = networks_[network_of_[at(what.at.kind)]];
   SpeedCosts& known = network.known[what.at];
   network.points -= std::min(known.size(), kFittedClocks);
-  for (const int speed : what.speeds) known[speed] = measured[at(speed)];
+  for (const int speed : what.speeds) known[speed] = measured(what.at, speed);
   network.points += std::min(known.size(), kFittedClocks);
   if (static_cast<double>(network.points) < kGrowth * static_cast<double>(network.fitted_to)) {
-    write_sheet(network, what.at.kind, believed[at(what.at.kind)]);
+    write_size(network, what.at.kind, what.at.size, believed[at(what.at.kind)]);
     return {what.at.kind};
   }
   refit(network);
@@ -144,30 +142,37 @@ void CostBelief::refit(Network& network) {
   ++fits_;
 }
 
-void CostBelief::write_sheet(const Network& network, int kind_index, CostSheet& sheet) const {
+void CostBelief::write_sheet(const Network& network, int kind, CostSheet& sheet) const {
+  const int sizes = static_cast<int>((*kinds_)[at(kind)].sizes.size());
+  for (int size = 0; size < sizes; ++size) write_size(network, kind, size, sheet);
+}
+
+void CostBelief::write_size(const Network& network, int kind_index, int size_index, CostSheet& sheet) const {
   const ClusterJobKind& kind = (*kinds_)[at(kind_index)];
-  for (std::size_t size = 0; size < kind.sizes.size(); ++size) {
-    const int gpus = kind.sizes[size];
-    for (std::size_t speed = 0; speed < kind.speeds; ++speed) {
-      sheet.at(size, speed) =
-          network.fitted_to > 0
-              ? network.fitted.predict({gpus, packed_nodes(*spec_, gpus), kind.batch_size, kind.clocks[speed]})
-              : guessed_cost(*spec_, gpus, kind.clocks[speed] / kind.clocks.back(), Seconds(0.5), spec_->p_max);
-    }
-    const auto known = network.known.find({kind_index, static_cast<int>(size), packed_nodes(*spec_, gpus)});
-    if (known == network.known.end()) continue;
-    double time = 0.0;
-    double energy = 0.0;
-    for (const auto& [speed, cost] : known->second) {
-      time += std::log(cost.time / sheet.at(size, at(speed)).time);
-      energy += std::log(cost.energy / sheet.at(size, at(speed)).energy);
-    }
-    const auto count = static_cast<double>(known->second.size());
-    for (std::size_t speed = 0; speed < kind.speeds; ++speed) {
-      IterationCost& cost = sheet.at(size, speed);
-      cost.time = cost.time * std::exp(time / count);
-      cost.energy = cost.energy * std::exp(energy / count);
-    }
+  const std::size_t size = at(size_index);
+  const int gpus = kind.sizes[size];
+  const int nodes = packed_nodes(*spec_, gpus);
+  for (std::size_t speed = 0; speed < kind.speeds; ++speed) {
+    sheet.at(size, speed) =
+        network.fitted_to > 0
+            ? network.fitted.predict({gpus, nodes, kind.batch_size, kind.clocks[speed]})
+            : guessed_cost(*spec_, gpus, kind.clocks[speed] / kind.clocks.back(), Seconds(0.5), spec_->p_max);
+  }
+  const auto known = network.known.find({kind_index, size_index, nodes});
+  if (known == network.known.end()) return;
+  double time = 0.0;
+  double energy = 0.0;
+  for (const auto& [speed, cost] : known->second) {
+    time += std::log(cost.time / sheet.at(size, at(speed)).time);
+    energy += std::log(cost.energy / sheet.at(size, at(speed)).energy);
+  }
+  const auto count = static_cast<double>(known->second.size());
+  const double times = std::exp(time / count);
+  const double energies = std::exp(energy / count);
+  for (std::size_t speed = 0; speed < kind.speeds; ++speed) {
+    IterationCost& cost = sheet.at(size, speed);
+    cost.time = cost.time * times;
+    cost.energy = cost.energy * energies;
   }
 }
 

@@ -8,7 +8,7 @@
 // more nodes.
 #pragma once
 
-#include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -36,6 +36,9 @@ struct ProfiledSpeeds {
   std::vector<int> speeds;
 };
 
+// Returns the cost of an iteration that profiling has measured at a size and speed.
+using MeasuredCosts = std::function<IterationCost(const ProfiledSize& what, int speed)>;
+
 // Not thread-safe.
 class CostBelief {
  public:
@@ -46,14 +49,13 @@ class CostBelief {
   // with guesses; a pipeline's costs are known and stay.
   void add_kind(int kind, CostSheet& sheet);
 
-  // Learns from a job that was profiled. `measured` holds costs by speed; those of the speeds listed in `what` are
-  // read, and replace earlier ones of the same size and speed. Returns the kinds whose believed costs have changed,
-  // rising.
-  [[nodiscard]] std::vector<int> learn(const ProfiledSpeeds& what, const std::vector<IterationCost>& measured,
+  // Learns from a job that was profiled: asks `measured` what it has shown at each of the speeds, which replaces what
+  // was known of the same size and speed. Returns the kinds whose believed costs have changed, rising.
+  [[nodiscard]] std::vector<int> learn(const ProfiledSpeeds& what, const MeasuredCosts& measured,
                                        std::vector<CostSheet>& believed);
 
-  // Tells whether this size was profiled before at all of these speeds.
-  [[nodiscard]] bool knows(const ProfiledSpeeds& what) const;
+  // Tells whether this size was profiled before at this speed.
+  [[nodiscard]] bool knows(const ProfiledSize& what, int speed) const;
 
   // How many times a model was fitted.
   [[nodiscard]] int fits() const { return fits_; }
@@ -73,6 +75,7 @@ class CostBelief {
   [[nodiscard]] std::vector<JobMeasurement> measurements(const Network& network) const;
   void add_guesses(std::vector<JobMeasurement>& points) const;
   void write_sheet(const Network& network, int kind, CostSheet& sheet) const;
+  void write_size(const Network& network, int kind, int size, CostSheet& sheet) const;
 
   const ClusterSpec* spec_;
   const std::vector<ClusterJobKind>* kinds_;

@@ -281,7 +281,7 @@ bool Simulation::Engine::learn(int job) {
   if (!scheduler.learns() || seen.slice == 0) return false;
   std::vector<int> speeds;
   for (int slice = 0; slice < seen.slice; ++slice) speeds.push_back(profiled_speed(seen.top, slice));
-  scheduler.learn(job, speeds, [this](const ProfiledSize& what) { return measured_costs(what); });
+  scheduler.learn(job, speeds, [this](const ProfiledSize& what, int speed) { return measured_cost(what, speed); });
   return true;
 }
 

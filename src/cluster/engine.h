@@ -72,7 +72,7 @@ struct Simulation::Engine final : SchedulerHost {
   void make_kinds(const JobTrace& trace);
   void fill_truth();
   [[nodiscard]] IterationCost true_cost(int kind, int size, int nodes, int speed) const;
-  [[nodiscard]] std::vector<IterationCost> measured_costs(const ProfiledSize& what) const;
+  [[nodiscard]] IterationCost measured_cost(const ProfiledSize& what, int speed) const;
   [[nodiscard]] double true_utilisation(int kind, int size, int nodes, int speed) const;
 
   // -- time and events (engine.cpp)

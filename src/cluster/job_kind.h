@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct ClusterJobKind {
   std::vector<Megahertz> clocks;  // of the speeds, rising; empty for a pipeline
   std::size_t speeds = 0;
   std::vector<double> memory_gib;  // by size: the need per GPU that jobs declare; 0: unknown, which counts as all of it
+  std::optional<Seconds> restart;  // as measured; without, ClusterSpec::restart
 
   // The index of this number of GPUs in `sizes`, or -1.
   [[nodiscard]] int size_index(int gpus) const;

@@ -3,7 +3,6 @@
 #include "cluster/power_book.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/index.h"
 
@@ -61,12 +60,17 @@ bool PowerBook::count_metered(int kind, std::size_t size) {
   const CostSheet& believed = state_->believed[at(kind)];
   const auto speeds = static_cast<int>(state_->kinds[at(kind)].speeds);
   const Watts* const metered = &metered_[at(kind)][size * at(speeds)];
-  if (std::none_of(metered, metered + speeds, [](Watts power) { return power.value() > 0.0; })) return false;
+  const auto next_metered = [&](int speed) {
+    return static_cast<int>(
+        std::find_if(metered + speed, metered + speeds, [](Watts power) { return power.value() > 0.0; }) - metered);
+  };
+  int nearest = next_metered(0);
+  if (nearest == speeds) return false;
+  int next = next_metered(nearest + 1);
   for (int speed = 0; speed < speeds; ++speed) {
-    int nearest = -1;
-    for (int other = 0; other < speeds; ++other) {
-      if (metered[other].value() <= 0.0) continue;
-      if (nearest < 0 || std::abs(other - speed) < std::abs(nearest - speed)) nearest = other;
+    if (next < speeds && next - speed < speed - nearest) {
+      nearest = next;
+      next = next_metered(nearest + 1);
     }
     const double off = metered[nearest] / believed.at(size, at(nearest)).power();
     state_->counted_power[at(kind)][size * at(speeds) + at(speed)] = believed.at(size, at(speed)).power() * off;

@@ -36,7 +36,7 @@ class PowerBook {
   bool meter(int kind, int size, int speed, Watts power);
 
   // Computes the kind's counted_power again, after beliefs or readings have changed. It is the last reading or, at
-  // speeds without one, the belief scaled as at the nearest metered speed of the size. Cost: O(sizes * speeds^2).
+  // speeds without one, the belief scaled as at the nearest metered speed of the size. Cost: O(sizes * speeds).
   void recount(int kind);
 
  private:

@@ -60,7 +60,7 @@ void Scheduler::begin(const Knowledge& knowledge) {
     for (int size = 0; at(size) < one.sizes.size(); ++size) {
       ProfiledSpeeds what{{kind, size, packed_nodes(state_.spec, one.sizes[at(size)])}, {}};
       for (int speed = 0; at(speed) < one.speeds; ++speed) what.speeds.push_back(speed);
-      (void)belief_->learn(what, knowledge.measured_beforehand(what.at), state_.believed);
+      (void)belief_->learn(what, knowledge.measured_beforehand, state_.believed);
     }
   }
   power_book_.emplace(state_, belief_ ? kUnseenReserve : 0.0);
@@ -178,13 +178,14 @@ void Scheduler::mark_profiled(int job, bool marked) {
   sizes = marked ? sizes | bit : sizes & ~bit;
 }
 
-void Scheduler::learn(int job, const std::vector<int>& speeds, const Measure& measure) {
-  learn({{state_.jobs[at(job)].kind, size_of(job), placement_.nodes_of(job)}, speeds}, measure);
+void Scheduler::learn(int job, const std::vector<int>& speeds, const MeasuredCosts& measured) {
+  learn({{state_.jobs[at(job)].kind, size_of(job), placement_.nodes_of(job)}, speeds}, measured);
 }
 
-void Scheduler::learn(const ProfiledSpeeds& what, const Measure& measure) {
-  if (belief_->knows(what)) return;
-  const auto changed = belief_->learn(what, measure(what.at), state_.believed);
+void Scheduler::learn(ProfiledSpeeds what, const MeasuredCosts& measured) {
+  std::erase_if(what.speeds, [&](int speed) { return belief_->knows(what.at, speed); });
+  if (what.speeds.empty()) return;
+  const auto changed = belief_->learn(what, measured, state_.believed);
   if (what.at.size < 64 && state_.profiling)
     state_.measured_sizes[at(what.at.kind)] |= std::uint64_t{1} << what.at.size;
   for (const int kind : changed) {

@@ -52,9 +52,6 @@ class SchedulerHost {
 // Not thread-safe.
 class Scheduler {
  public:
-  // Returns what profiling has measured at a size, by speed.
-  using Measure = std::function<std::vector<IterationCost>(const ProfiledSize& what)>;
-
   // Of an empty cluster, without kinds and jobs. `host` must outlive this object. Throws UsageError for an impossible
   // cluster or an unknown policy.
   Scheduler(const ClusterSpec& spec, Watts limit, std::string policy, const PolicyOptions& options,
@@ -66,9 +63,9 @@ class Scheduler {
 
   // Must be called once, before anything happens, with the kinds and jobs that are known at first.
   struct Knowledge {
-    bool profiles = false;        // jobs are profiled at sizes that are new to them
-    bool models = false;          // costs are those of models, which replace `believed`
-    Measure measured_beforehand;  // what the models are fitted to at once, at every size; may be empty
+    bool profiles = false;              // jobs are profiled at sizes that are new to them
+    bool models = false;                // costs are those of models, which replace `believed`
+    MeasuredCosts measured_beforehand;  // what the models are fitted to at once, at every size; may be empty
   };
   void begin(const Knowledge& knowledge);
 
@@ -95,9 +92,9 @@ class Scheduler {
   // The job's meters, at a speed, show ClusterJob::power. A job that lies on more nodes than it needs says nothing
   // about others.
   void metered(int job, int speed);
-  // Learns what a job that is or was profiled at these speeds has shown; `measure` is called if that is new.
-  void learn(int job, const std::vector<int>& speeds, const Measure& measure);
-  void learn(const ProfiledSpeeds& what, const Measure& measure);
+  // Learns what a job that is or was profiled at these speeds has shown, if that is new.
+  void learn(int job, const std::vector<int>& speeds, const MeasuredCosts& measured);
+  void learn(ProfiledSpeeds what, const MeasuredCosts& measured);
   void set_powered(int node, bool on);
   // The node is out of use (down, drained, held by others), or is back. Jobs that lie on it are stopped and wait.
   void set_away(int node, bool away);

@@ -29,7 +29,7 @@ std::size_t percentile_index(std::size_t count, double share) {
 }
 
 // A standard normal number. It depends only on what is measured, so that the order of profiling does not matter.
-double noise_of(std::uint64_t seed, const ClusterJobKind& kind, int gpus, int nodes, std::size_t speed, int which) {
+double noise_of(std::uint64_t seed, const ClusterJobKind& kind, int gpus, int nodes, int speed, int which) {
   std::uint64_t key = 0xcbf29ce484222325u ^ (seed * 0x9e3779b97f4a7c15u);
   const auto mix = [&](std::uint64_t value) { key = (key ^ value) * 0x100000001b3u; };
   for (const char c : kind.model) mix(static_cast<unsigned char>(c));
@@ -151,7 +151,7 @@ Simulation::Engine::Engine(const SimulationSetup& given, const GroundTruth& the_
   knowledge.profiles = traits.profiles && setup.knowledge == Knowledge::kLearned;
   knowledge.models = traits.profiles && setup.knowledge != Knowledge::kProfiled;
   if (knowledge.models && setup.knowledge == Knowledge::kFitted) {
-    knowledge.measured_beforehand = [this](const ProfiledSize& what) { return measured_costs(what); };
+    knowledge.measured_beforehand = [this](const ProfiledSize& what, int speed) { return measured_cost(what, speed); };
   }
   scheduler.begin(knowledge);
   runs.resize(state.jobs.size());
@@ -299,21 +299,14 @@ double Simulation::Engine::true_utilisation(int kind, int size, int on_nodes, in
   return shares[at(speed)];
 }
 
-std::vector<IterationCost> Simulation::Engine::measured_costs(const ProfiledSize& what) const {
+IterationCost Simulation::Engine::measured_cost(const ProfiledSize& what, int speed) const {
   const ClusterJobKind& one = state.kinds[at(what.kind)];
-  std::vector<IterationCost> costs;
-  costs.reserve(one.speeds);
-  for (std::size_t speed = 0; speed < one.speeds; ++speed) {
-    IterationCost cost = true_cost(what.kind, what.size, what.nodes, static_cast<int>(speed));
-    const auto measure = [&](int which) {
-      const double error = noise_of(setup.seed, one, one.sizes[at(what.size)], what.nodes, speed, which);
-      return 1.0 + setup.measurement_noise * std::clamp(error, -3.0, 3.0);
-    };
-    cost.time = cost.time * measure(0);
-    cost.energy = cost.energy * measure(1);
-    costs.push_back(cost);
-  }
-  return costs;
+  const auto off_by = [&](int which) {
+    const double error = noise_of(setup.seed, one, one.sizes[at(what.size)], what.nodes, speed, which);
+    return 1.0 + setup.measurement_noise * std::clamp(error, -3.0, 3.0);
+  };
+  const IterationCost cost = true_cost(what.kind, what.size, what.nodes, speed);
+  return {cost.time * off_by(0), cost.energy * off_by(1)};
 }
 
 // Throws why jobs are left although nothing will happen any more: the limit is below the least that any of them counts

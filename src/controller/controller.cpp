@@ -16,7 +16,8 @@
 namespace flyball {
 namespace {
 
-constexpr int kMostDecisions = 4;  // in one cycle
+constexpr int kMostDecisions = 4;       // in one cycle
+constexpr std::size_t kMostCauses = 3;  // told with a decision; every job that it moves shows them
 
 std::string words_of(const GpuShape& shape) {
   if (shape.nodes.empty()) return "no GPUs";
@@ -33,6 +34,7 @@ Controller::Controller(ClusterEngine& engine, ControllerStore& store, Controller
   }
   for (JobRecord& one : store_.jobs()) kept_[one.job] = one;
   for (Transition& one : store_.transitions()) kept_wanted_[one.job] = one;
+  for (RestartCost& one : store_.restarts()) restarts_[one.kind] = one;
   order_ = store_.order();
   if (options_.agents != nullptr) keeper_.emplace(*options_.agents, options_.spec.clocks, options_.spec.limit);
   status_.policy = options_.policy;
@@ -122,7 +124,9 @@ GpuShape Controller::target_of(const Job& job) const {
 void Controller::decide(Seconds now) {
   for (int round = 0; round < kMostDecisions && scheduler_->is_due(); ++round) scheduler_->decide();
   if (causes_.empty()) causes_.emplace_back("what is known has changed");
-  const std::string cause = fmt::format("{}", fmt::join(causes_, ", "));
+  const std::size_t told = std::min(causes_.size(), kMostCauses);
+  std::string cause = fmt::format("{}", fmt::join(causes_.begin(), causes_.begin() + static_cast<long>(told), ", "));
+  if (told < causes_.size()) cause += fmt::format(" and {} more", causes_.size() - told);
   note_speeds(cause);
   std::vector<Transition> changes;
   for (auto& [id, job] : jobs_) {
@@ -222,7 +226,13 @@ void Controller::act(Seconds now) {
   if (!keeper_) {
     for (const auto& [id, job] : jobs_) drawn_ += drawn_by(job);
   }
-  for (auto& [id, job] : jobs_) {
+  const Nanoseconds begin = monotonic_now();
+  auto next = jobs_.upper_bound(acted_);
+  for (std::size_t turns = 0; turns < jobs_.size(); ++turns, ++next) {
+    if (turns > 0 && to_seconds(monotonic_now() - begin) > options_.act_within) break;
+    if (next == jobs_.end()) next = jobs_.begin();
+    Job& job = next->second;
+    acted_ = next->first;
     if (job.is_odd) continue;
     if (job.wanted) {
       step(job, now);
@@ -265,6 +275,7 @@ void Controller::step(Job& job, Seconds now) {
   facts.stop_within = options_.stop_within;
   facts.asked = job.asked.value_or(now);
   if (!facts.room && job.seen.state == EngineJobState::kPending) job.no_room = now;
+  if (job.seen.state == EngineJobState::kPending && job.seen.held) waits(job, now, facts.room);
   switch (next_step(*job.wanted, job.seen, facts)) {
     case TransitionStep::kWait: break;
     case TransitionStep::kAskToStop: {
@@ -279,6 +290,7 @@ void Controller::step(Job& job, Seconds now) {
       break;
     }
     case TransitionStep::kRequeue:
+      if (job.seen.state == EngineJobState::kRunning) pauses(job, now);
       stop_asking();
       set_held(job, true);
       try_to("requeue", job.seen, [&] { engine_.requeue_held(job.seen); });
@@ -349,8 +361,9 @@ ElasticAnswer Controller::report(std::int64_t job, std::optional<std::int64_t> u
   if (user && *user != 0 && *user != owner->second) {
     throw ReportRefusal(403, fmt::format("job {} is another user's", job));
   }
-  told_[job] = told;
-  return {stops_.count(job) != 0};
+  const bool stop = stops_.count(job) != 0;
+  told_[job] = {told, stop};
+  return {stop};
 }
 
 void Controller::order_budget(const BudgetOrder& order) {
@@ -399,6 +412,15 @@ void Controller::publish(const EngineView& view, Seconds now) {
   next.others = others_power_;
   next.limit = scheduler_->state().power_limit;
   next.decisions = scheduler_->decisions();
+  std::set<std::string> kinds;
+  for (const auto& [id, job] : jobs_) kinds.insert(job.option.kind);
+  for (const auto& [kind, cost] : restarts_) kinds.insert(kind);
+  for (const std::string& kind : kinds) {
+    const auto cost = restarts_.find(kind);
+    const bool known = cost != restarts_.end();
+    next.kinds.push_back(
+        {kind, known ? Seconds(cost->second.mean_s) : options_.spec.restart, known ? cost->second.measured : 0});
+  }
   std::map<std::int64_t, std::int64_t> users;
   for (const auto& [id, job] : jobs_) {
     users[id] = job.seen.user;

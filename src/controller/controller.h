@@ -16,6 +16,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -52,7 +53,9 @@ struct ControllerOptions {
   Seconds stop_within{30};     // how long a job may take to end once it was asked to
   Seconds settle_within{120};  // how long a transition may take besides
   Seconds back_off{60};  // how long a job is left alone after its first failed transition; twice that after the next
-  int tries = 3;         // failed transitions after which it is left alone for good
+  // How long a cycle asks things of the engine before it looks at the cluster again; the rest is asked for then.
+  Seconds act_within{std::numeric_limits<double>::infinity()};
+  int tries = 3;                   // failed transitions after which it is left alone for good
   NodeAgents* agents = nullptr;    // must outlive the controller; null: no clock is set, and no watts are read
   Seconds meter_others_after{15};  // how long a job that is not elastic must run before its meters are believed
 };
@@ -98,6 +101,13 @@ class Controller : private SchedulerHost {
   [[nodiscard]] const std::vector<std::string>& decided() const { return decided_; }
 
  private:
+  // From when a job was told to stop, or put back, until it reports again.
+  struct Pause {
+    Seconds since;             // of what follows: when it was told or, once it was seen to wait, when it could start
+    double iteration = 0.0;    // that it had done
+    Seconds stopping{0.0};     // what it took to be seen to wait
+    bool has_stopped = false;  // it was
+  };
   struct Job {
     EngineJob seen;
     ElasticOption option;
@@ -113,6 +123,7 @@ class Controller : private SchedulerHost {
     // Since it started:
     Seconds step;
     int reports = 0;
+    std::optional<Pause> pause;
     std::optional<Seconds> asked;  // by this process, when it was first asked to stop
 
     [[nodiscard]] bool has_reported() const { return reports > 0 || record.iteration > 0.0 || record.iterations > 0.0; }
@@ -131,10 +142,18 @@ class Controller : private SchedulerHost {
   void begin(const EngineView& view);
   void read_jobs(const EngineView& view, Seconds now);
   void end(std::int64_t id, const char* how);
-  void take_reports();
+  struct TakenReport {
+    ElasticReport report;
+    bool stop = false;  // what it was answered
+  };
+  void take_reports(Seconds now);
   bool take_order();
-  void take_report(Job& job, const ElasticReport& told);
+  void take_report(Job& job, const TakenReport& taken, Seconds now);
   void learn(Job& job);
+  static void pauses(Job& job, Seconds now);
+  static void waits(Job& job, Seconds now, bool could_start);
+  void goes_on(Job& job, const ElasticReport& told, Seconds now);
+  void set_restart(const RestartCost& cost);
   bool let_go(const EngineView& view, const JobRecord& record);
   void find_others(const EngineView& view);
   void set_nodes(const EngineView& view);
@@ -196,9 +215,11 @@ class Controller : private SchedulerHost {
   std::set<std::int64_t> refused_;      // jobs with an option that is wrong
   std::set<std::string> others_on_;     // nodes with jobs that are not elastic, or not movable
   std::map<std::string, int> used_on_;  // GPUs that any job has
+  std::int64_t acted_ = 0;              // the job that was the last one's turn
   Watts drawn_;                         // at most, by the scheduler's jobs as they run now or have been released
   std::set<std::int64_t> changed_;      // whose record is to be kept
   std::optional<PowerOrder> order_;
+  std::map<std::string, RestartCost> restarts_;  // by kind
   Watts others_power_;
   std::optional<ClockKeeper> keeper_;
   struct OthersPeak {
@@ -215,8 +236,8 @@ class Controller : private SchedulerHost {
   std::function<void()> on_order_;
   std::mutex work_;  // guards all that is above; open while the engine is asked for something
 
-  mutable std::mutex mutex_;                    // guards what follows
-  std::map<std::int64_t, ElasticReport> told_;  // the last of each job
+  mutable std::mutex mutex_;                  // guards what follows
+  std::map<std::int64_t, TakenReport> told_;  // the last of each job
   std::optional<BudgetOrder> new_order_;
   std::map<std::int64_t, std::int64_t> users_;  // by job
   std::set<std::int64_t> stops_;                // jobs that are to be told to stop

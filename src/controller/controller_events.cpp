@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kNominalBatch = 65'536.0;  // samples: at least one for each GPU, and the same for all kinds
 constexpr int kReportsToLearn = 3;          // the first steps of a start are slow
+constexpr int kRestartsInMean = 20;         // so that what has changed since counts for little
 constexpr Seconds kFirstReadings{2.0};      // how long the first cycle waits for the agents
 constexpr double kSmallChange = 0.005;      // of the limit, that is no reason to decide again
 
@@ -78,13 +79,17 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
     there.insert(seen.id);
     auto known = jobs_.find(seen.id);
     if (known == jobs_.end()) {
-      const auto record = kept_.extract(seen.id);
-      const auto wanted = kept_wanted_.extract(seen.id);
-      if (has_ended(seen.state) && !record && !wanted) continue;  // it ended before anything was known of it
       Job job;
+      job.seen = seen;
       job.option = *option;
-      job.record = record ? record.mapped() : JobRecord{seen.id};
-      if (!record && seen.held && seen.comment.find(kHeldForUs) != std::string::npos) {
+      const auto record = kept_.find(seen.id);
+      const bool is_new = record == kept_.end();
+      job.record = is_new ? JobRecord{seen.id} : record->second;
+      // The engine shows jobs that have ended for a while.
+      if (has_ended(seen.state) && kept_wanted_.count(seen.id) == 0 && !stopped_for_us(job)) continue;
+      if (!is_new) kept_.erase(record);
+      const auto wanted = kept_wanted_.extract(seen.id);
+      if (is_new && seen.held && seen.comment.find(kHeldForUs) != std::string::npos) {
         job.record.held = true;
         changed_.insert(seen.id);
       }
@@ -99,6 +104,7 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
       job.asked.reset();
     }
     job.seen = seen;
+    if (seen.state == EngineJobState::kPending) waits(job, now, job.wanted.has_value());
   }
   for (const OddEntry& odd : view.odd) {
     const std::string what = odd.job > 0 ? fmt::format("job {}", odd.job) : "what the engine shows";
@@ -107,7 +113,7 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
     there.insert(odd.job);
     if (const auto known = jobs_.find(odd.job); known != jobs_.end()) known->second.is_odd = true;
   }
-  take_reports();
+  take_reports(now);
   std::vector<std::pair<std::int64_t, const char*>> ended;
   for (auto& [id, job] : jobs_) {
     if (there.count(id) == 0) ended.emplace_back(id, "is gone");
@@ -152,14 +158,14 @@ void Controller::end(std::int64_t id, const char* how) {
   jobs_.erase(id);
 }
 
-void Controller::take_reports() {
-  std::map<std::int64_t, ElasticReport> told;
+void Controller::take_reports(Seconds now) {
+  std::map<std::int64_t, TakenReport> told;
   {
     const std::lock_guard lock(mutex_);
     told.swap(told_);
   }
-  for (const auto& [id, report] : told) {
-    if (const auto job = jobs_.find(id); job != jobs_.end()) take_report(job->second, report);
+  for (const auto& [id, taken] : told) {
+    if (const auto job = jobs_.find(id); job != jobs_.end()) take_report(job->second, taken, now);
   }
   take_order();
 }
@@ -178,12 +184,15 @@ bool Controller::take_order() {
   return true;
 }
 
-void Controller::take_report(Job& job, const ElasticReport& told) {
+void Controller::take_report(Job& job, const TakenReport& taken, Seconds now) {
+  const ElasticReport& told = taken.report;
   job.record.iteration = told.iteration;
   if (told.iterations > 0.0) job.record.iterations = told.iterations;
   changed_.insert(job.seen.id);
+  if (taken.stop) pauses(job, now);
   if (job.seen.state != EngineJobState::kRunning || told.gpus != job.seen.gpu_count()) return;
   ++job.reports;
+  goes_on(job, told, now);
   if (told.step.value() > 0.0) job.step = told.step;
   if (job.index < 0 || job.wanted) return;
   ClusterJob& one = scheduler_->state().jobs[at(job.index)];
@@ -192,6 +201,48 @@ void Controller::take_report(Job& job, const ElasticReport& told) {
   one.done = told.iteration;
   one.iterations_per_second = told.step.value() > 0.0 ? 1.0 / told.step.value() : 0.0;
   if (job.reports == kReportsToLearn && told.step.value() > 0.0) learn(job);
+}
+
+// What a change costs is counted from the report that was answered "stop", or from when the job was put back, to the
+// first report of the new start. Both are taken in a cycle, each up to a period late, which evens out in the mean.
+void Controller::pauses(Job& job, Seconds now) {
+  if (job.pause && !job.pause->has_stopped) return;
+  job.pause = Pause{now, job.record.iteration};
+}
+
+// While a job waits that may not start yet, for GPUs or for watts, that is no cost of the change.
+void Controller::waits(Job& job, Seconds now, bool could_start) {
+  if (!job.pause) return;
+  if (!job.pause->has_stopped) {
+    job.pause->stopping = now - job.pause->since;
+    job.pause->has_stopped = true;
+  } else if (could_start) {
+    return;
+  }
+  job.pause->since = now;
+}
+
+// Iterations that were done meanwhile are no part of the cost; those that were lost, since the job began again at an
+// older checkpoint, are.
+void Controller::goes_on(Job& job, const ElasticReport& told, Seconds now) {
+  if (!job.pause || !job.pause->has_stopped) return;
+  const Seconds all = job.pause->stopping + (now - job.pause->since);
+  const Seconds cost = std::max(Seconds(0.0), all - told.step * (told.iteration - job.pause->iteration));
+  job.pause.reset();
+  RestartCost& kept = restarts_[job.option.kind];
+  kept.kind = job.option.kind;
+  ++kept.measured;
+  kept.mean_s += (cost.value() - kept.mean_s) / std::min(kept.measured, kRestartsInMean);
+  store_.keep(kept);
+  set_restart(kept);
+  log_(fmt::format("job {} lost {:.1f} s by the change of its GPUs; kind {} loses {:.1f} s in the mean", job.seen.id,
+                   cost.value(), kept.kind, kept.mean_s));
+}
+
+void Controller::set_restart(const RestartCost& cost) {
+  for (ClusterJobKind& kind : scheduler_->state().kinds) {
+    if (kind.model == cost.kind) kind.restart = Seconds(cost.mean_s);
+  }
 }
 
 // Energy is the measured power's over the time that was measured, where agents tell it, and else the believed power's.
@@ -209,8 +260,8 @@ void Controller::learn(Job& job) {
                           kind.clocks[at(one.speed)].value(),
                           job.step.value(),
                           (power * job.step).value()};
-  scheduler_->learn(job.index, {one.speed}, [&](const ProfiledSize&) {
-    return std::vector<IterationCost>(kind.speeds, {job.step, power * job.step});
+  scheduler_->learn(job.index, {one.speed}, [&](const ProfiledSize&, int) {
+    return IterationCost{job.step, power * job.step};
   });
   store_.keep(cost);
   scheduler_->limit_changed(state.power_limit);  // decide with what is known now
@@ -232,6 +283,9 @@ int Controller::kind_of(const ElasticOption& option) {
   kind.clocks = spec.clocks;
   kind.speeds = spec.clocks.size();
   kind.memory_gib.resize(kind.sizes.size());
+  if (const auto cost = restarts_.find(option.kind); cost != restarts_.end()) {
+    kind.restart = Seconds(cost->second.mean_s);
+  }
   if (kind.sizes.empty()) return entry->second = -1;  // no job of it can be scheduled
   const int index = scheduler_->add_kind(kind, CostSheet(kind.sizes.size(), kind.speeds));
   for (const MeasuredCost& cost : store_.costs()) {
@@ -239,8 +293,8 @@ int Controller::kind_of(const ElasticOption& option) {
     const auto clock = std::ranges::find(kind.clocks, Megahertz(cost.clock_mhz));
     if (cost.kind != kind.model || size < 0 || clock == kind.clocks.end()) continue;
     scheduler_->learn({{index, size, cost.nodes}, {static_cast<int>(clock - kind.clocks.begin())}},
-                      [&](const ProfiledSize&) {
-                        return std::vector<IterationCost>(kind.speeds, {Seconds(cost.time_s), Joules(cost.energy_j)});
+                      [&](const ProfiledSize&, int) {
+                        return IterationCost{Seconds(cost.time_s), Joules(cost.energy_j)};
                       });
   }
   return index;
@@ -298,6 +352,7 @@ std::string Controller::obstacle(const Job& job) {
 
 void Controller::leave_alone(Job& job, const std::string& why) {
   if (job.index >= 0) scheduler_->cancelled(job.index);
+  job.pause.reset();
   job.index = -1;
   job.why = why;
 }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/record.h"
 #include "base/text.h"
+#include "controller/job_token.h"
 #include "net/json_response.h"
 
 namespace flyball {
@@ -22,6 +23,14 @@ std::string shown_token(const Request& request) {
   return given.starts_with("Bearer ") ? std::string(trim(given.substr(7))) : std::string();
 }
 
+// The user whose job has this token; nothing where it is another job's, or none.
+std::optional<std::int64_t> user_of(std::string_view token, std::string_view secret, std::int64_t job) {
+  const auto user = parse_integer(token.substr(0, token.find('.')));
+  if (!user || *user < 0) return std::nullopt;
+  const std::string right = job_token(secret, job, *user);
+  return !right.empty() && equal_in_constant_time(token, right) ? user : std::nullopt;
+}
+
 bool is_open_to_others(const ControllerServerOptions& options) {
   return !options.listen_host.empty() && !is_loopback(resolve_host(options.listen_host));
 }
@@ -30,21 +39,47 @@ bool is_open_to_others(const ControllerServerOptions& options) {
 
 ControllerServer::ControllerServer(EventLoop& loop, Controller& controller, ControllerServerOptions options)
     : options_(std::move(options)), http_(loop, routes(controller), {.connections_per_party = 1024}) {
-  if (is_open_to_others(options_) && !options_.administrator_token) {
+  if (is_open_to_others(options_) && !options_.administrator_token && !options_.job_secret) {
     throw UsageError(
-        fmt::format("{} is open to other machines, where anybody could report for any job; give a token "
-                    "(--token-file), or listen on 127.0.0.1 or a Unix socket (--socket)",
+        fmt::format("{} is open to other machines, which could not show who they are; give the secret of the jobs' "
+                    "tokens (--job-secret-file) or an administrator's token (--token-file), or listen on 127.0.0.1 "
+                    "or a Unix socket (--socket)",
                     options_.listen_host));
+  }
+  if (!options_.listen_host.empty() && options_.job_secret && !options_.tls) {
+    throw UsageError("jobs show their tokens by TLS only; give --tls-cert and --tls-key");
   }
   if (!options_.socket_path.empty()) http_.listen_unix(options_.socket_path, 0666);
   if (!options_.listen_host.empty()) {
-    port_ = http_.listen_tcp(resolve_host(options_.listen_host), options_.listen_port);
+    port_ = http_.listen_tcp(resolve_host(options_.listen_host), options_.listen_port, options_.tls);
   }
 }
 
 bool ControllerServer::is_administrator(const Request& request) const {
   if (request.peer.local && (request.peer.uid == 0 || request.peer.uid == ::geteuid())) return true;
   return options_.administrator_token && equal_in_constant_time(shown_token(request), *options_.administrator_token);
+}
+
+// Who reports for the job; nothing: whoever may report for all of them. Looked at before the body is.
+std::optional<std::int64_t> ControllerServer::reporter(const Request& request, std::int64_t job) const {
+  if (request.peer.local) return request.peer.uid;
+  if (is_administrator(request)) return std::nullopt;
+  if (!options_.job_secret) {
+    throw HttpError(403,
+                    "TCP does not tell who reports; report over the controller's Unix socket, or give the controller "
+                    "the secret of the jobs' tokens (--job-secret-file)");
+  }
+  const std::string token = shown_token(request);
+  if (token.empty()) {
+    throw HttpError(401, fmt::format("show the job's token, as Authorization: Bearer; Slurm's plugin sets {} in jobs, "
+                                     "where its line in plugstack.conf has secret=FILE",
+                                     kJobTokenVariable));
+  }
+  const auto user = user_of(token, *options_.job_secret, job);
+  if (user) return user;
+  throw HttpError(403, fmt::format("this is not the token of job {}; where the job did not change it, the file of "
+                                   "secret= on its node holds another secret than the controller's --job-secret-file",
+                                   job));
 }
 
 Router ControllerServer::routes(Controller& controller) {
@@ -55,12 +90,7 @@ Router ControllerServer::routes(Controller& controller) {
   router.add({"POST", "/v1/cluster/jobs/{job}/report", [this, &controller](const Request& request) {
                 const auto job = parse_integer(request.parameters.at("job"));
                 if (!job || *job < 1) throw HttpError(404, "a job's number is from 1 up");
-                std::optional<std::int64_t> user;
-                if (request.peer.local) {
-                  user = request.peer.uid;
-                } else if (options_.administrator_token && !is_administrator(request)) {
-                  throw HttpError(401, "show the token, as Authorization: Bearer, or use the Unix socket");
-                }
+                const std::optional<std::int64_t> user = reporter(request, *job);
                 const auto report = read_message<ElasticReport>(json_body(request));
                 try {
                   return json_response(200, to_json(controller.report(*job, user, report)));

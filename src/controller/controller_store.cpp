@@ -21,6 +21,8 @@ CREATE TABLE IF NOT EXISTS jobs(job INTEGER PRIMARY KEY, iteration REAL NOT NULL
 CREATE TABLE IF NOT EXISTS costs(kind TEXT NOT NULL, gpus INTEGER NOT NULL, nodes INTEGER NOT NULL,
   clock_mhz REAL NOT NULL, time_s REAL NOT NULL, energy_j REAL NOT NULL,
   PRIMARY KEY(kind, gpus, nodes, clock_mhz)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS restarts(kind TEXT PRIMARY KEY, mean_s REAL NOT NULL,
+  measured INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS orders(one INTEGER PRIMARY KEY CHECK(one=1), budget_w REAL NOT NULL, until REAL NOT NULL,
   afterwards_w REAL NOT NULL);
 )";
@@ -108,6 +110,13 @@ std::vector<MeasuredCost> ControllerStore::costs() {
   return all;
 }
 
+std::vector<RestartCost> ControllerStore::restarts() {
+  std::vector<RestartCost> all;
+  Statement rows(database_, "SELECT kind, mean_s, measured FROM restarts ORDER BY kind");
+  while (rows.next()) all.push_back({rows.text(0), rows.number(1), static_cast<int>(rows.integer(2))});
+  return all;
+}
+
 std::optional<PowerOrder> ControllerStore::order() {
   Statement rows(database_, "SELECT budget_w, until, afterwards_w FROM orders");
   if (!rows.next()) return std::nullopt;
@@ -168,6 +177,16 @@ void ControllerStore::keep(const MeasuredCost& cost) {
         .bind(4, cost.clock_mhz)
         .bind(5, cost.time_s)
         .bind(6, cost.energy_j)
+        .run();
+  });
+}
+
+void ControllerStore::keep(const RestartCost& cost) {
+  in_transaction([&] {
+    Statement(database_, "REPLACE INTO restarts VALUES(?,?,?)")
+        .bind(1, std::string_view(cost.kind))
+        .bind(2, cost.mean_s)
+        .bind(3, std::int64_t{cost.measured})
         .run();
   });
 }

@@ -33,6 +33,13 @@ struct MeasuredCost {
   double energy_j = 0.0;
 };
 
+// What changes of their GPUs have cost jobs of a kind.
+struct RestartCost {
+  std::string kind;
+  double mean_s = 0.0;
+  int measured = 0;  // how often
+};
+
 // The watts of all GPUs that were ordered. From `until` (Unix time) on, `afterwards` counts: the order without an end
 // that held before, or 0 where there was none.
 struct PowerOrder {
@@ -52,6 +59,7 @@ class ControllerStore {
   [[nodiscard]] std::vector<Transition> transitions();
   [[nodiscard]] std::vector<JobRecord> jobs();
   [[nodiscard]] std::vector<MeasuredCost> costs();
+  [[nodiscard]] std::vector<RestartCost> restarts();
   [[nodiscard]] std::optional<PowerOrder> order();
 
   void want(const std::vector<Transition>& changes);  // each in the place of its job's last one
@@ -59,6 +67,7 @@ class ControllerStore {
   void keep(const std::vector<JobRecord>& jobs);
   void forget(std::int64_t job);  // with its transition
   void keep(const MeasuredCost& cost);
+  void keep(const RestartCost& cost);
   void keep(const PowerOrder& order);
 
  private:

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <nlohmann/json.hpp>
+#include <simdjson.h>
 
 #include "base/error.h"
 #include "base/printable.h"
@@ -18,7 +18,7 @@
 namespace flyball {
 namespace {
 
-using Json = nlohmann::json;
+using simdjson::dom::object;
 
 constexpr long kMostNodes = 1'000'000;  // of one list
 
@@ -26,29 +26,35 @@ constexpr long kMostNodes = 1'000'000;  // of one list
   throw InputError({source}, problem, "use a Slurm that prints what 22.05 or a later version does");
 }
 
-// Later versions say {"set": true, "infinite": false, "number": 3} where 22.05 says 3.
-std::int64_t number_of(const Json& object, const char* name, std::int64_t standard) {
-  const auto found = object.find(name);
-  if (found == object.end()) return standard;
-  if (found->is_number()) return found->get<std::int64_t>();
-  if (!found->is_object() || !found->value("set", false)) return standard;
-  const auto number = found->find("number");
-  return number != found->end() && number->is_number() ? number->get<std::int64_t>() : standard;
+bool flag_of(const object& json, const char* name, bool standard) {
+  bool flag = standard;
+  const auto error = json[name].get(flag);
+  if (error == simdjson::INCORRECT_TYPE) refuse("Slurm", fmt::format("{} is neither true nor false", name));
+  return error == simdjson::SUCCESS ? flag : standard;
 }
 
-std::string text_of(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+// Later versions say {"set": true, "infinite": false, "number": 3} where 22.05 says 3.
+std::int64_t number_of(const object& json, const char* name, std::int64_t standard) {
+  std::int64_t number = standard;
+  object parts;
+  if (json[name].get(number) == simdjson::SUCCESS || json[name].get(parts) != simdjson::SUCCESS) return number;
+  return flag_of(parts, "set", false) && parts["number"].get(number) == simdjson::SUCCESS ? number : standard;
+}
+
+std::string text_of(const object& json, const char* name) {
+  std::string_view text;
+  return json[name].get(text) == simdjson::SUCCESS ? std::string(text) : std::string();
 }
 
 // Later versions say ["RUNNING"] where 22.05 says "RUNNING".
-std::vector<std::string> words_of(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  if (found == object.end()) return {};
-  if (found->is_string()) return {found->get<std::string>()};
+std::vector<std::string> words_of(const object& json, const char* name) {
+  std::string_view text;
+  if (json[name].get(text) == simdjson::SUCCESS) return {std::string(text)};
   std::vector<std::string> words;
-  for (const Json& word : *found) {
-    if (word.is_string()) words.push_back(word.get<std::string>());
+  simdjson::dom::array list;
+  if (json[name].get(list) != simdjson::SUCCESS) return {};
+  for (const auto word : list) {
+    if (word.get(text) == simdjson::SUCCESS) words.emplace_back(text);
   }
   return words;
 }
@@ -103,12 +109,12 @@ EngineJobState state_of(const std::vector<std::string>& words) {
   return known == kStates.end() ? EngineJobState::kChanging : known->second;
 }
 
-std::vector<std::string> allocated_nodes(const Json& job) {
+std::vector<std::string> allocated_nodes(const object& job) {
   const std::string list = text_of(job, "nodes");
   return list.empty() ? std::vector<std::string>() : expand_node_list(list);
 }
 
-EngineJob read_job(const Json& json) {
+EngineJob read_job(const object& json) {
   EngineJob job;
   job.id = number_of(json, "job_id", 0);
   if (job.id <= 0) refuse("squeue", "a job has no job_id");
@@ -128,7 +134,7 @@ EngineJob read_job(const Json& json) {
   }
   job.resizable = job.resizable && number_of(json, "array_job_id", 0) == 0 && number_of(json, "het_job_id", 0) == 0;
   // Only batch jobs can be put back into the queue.
-  job.resizable = job.resizable && json.value("requeue", true) && json.value("batch_flag", true);
+  job.resizable = job.resizable && flag_of(json, "requeue", true) && flag_of(json, "batch_flag", true);
   const auto tasks = std::max<std::int64_t>(number_of(json, "tasks", 1), 1);
   job.cpus_per_task = static_cast<int>(std::max<std::int64_t>(number_of(json, "cpus", 1) / tasks, 1));
   job.tasks_per_node = static_cast<int>(std::max<std::int64_t>(number_of(json, "tasks_per_node", 1), 1));
@@ -150,7 +156,7 @@ EngineJob read_job(const Json& json) {
   return job;
 }
 
-EngineNode read_node(const Json& json) {
+EngineNode read_node(const object& json) {
   EngineNode node;
   node.name = text_of(json, "name");
   if (node.name.empty()) refuse("sinfo", "a node has no name");
@@ -170,26 +176,28 @@ EngineNode read_node(const Json& json) {
   return node;
 }
 
+// With simdjson, since the list of a thousand jobs has megabytes, and is read every second.
 template <class Read>
 auto read_list(std::string_view text, const char* program, const char* name, std::vector<OddEntry>* odd,
                const Read& read) {
-  const Json json = Json::parse(printable(text, LineEnds::kKept), nullptr, false);
-  if (!json.is_object() || !json.contains(name) || !json[name].is_array()) {
+  simdjson::dom::parser parser;
+  simdjson::dom::array entries;
+  const std::string clean = printable(text, LineEnds::kKept);
+  if (parser.parse(clean)[name].get(entries) != simdjson::SUCCESS) {
     refuse(program, fmt::format("printed no JSON with a list of {}", name));
   }
-  std::vector<decltype(read(json))> list;
-  for (const Json& one : json[name]) {
+  std::vector<decltype(read(object()))> list;
+  for (const auto one : entries) {
     OddEntry entry;
     try {
-      if (!one.is_object()) refuse(program, fmt::format("has an entry of {} that is no object", name));
-      entry.job = number_of(one, "job_id", 0);
-      list.push_back(read(one));
+      object json;
+      if (one.get(json) != simdjson::SUCCESS)
+        refuse(program, fmt::format("has an entry of {} that is no object", name));
+      entry.job = number_of(json, "job_id", 0);
+      list.push_back(read(json));
       continue;
     } catch (const InputError& error) {
       if (odd == nullptr) throw;
-      entry.words = error.what();
-    } catch (const Json::exception& error) {
-      if (odd == nullptr) refuse(program, error.what());
       entry.words = error.what();
     }
     odd->push_back(std::move(entry));

@@ -17,15 +17,16 @@ namespace {
 
 constexpr double kMostGrams = 5000.0;  // oil alone is below 1,000
 
-// Integral of the intensity from the series' first row, in g/kWh times seconds.
+// The row that holds at a time in the series' first period. Rounding may put it a little before that.
+std::size_t row_at(const CarbonSeries& series, Seconds time) {
+  const auto after = std::upper_bound(series.begins.begin() + 1, series.begins.end(), time);
+  return static_cast<std::size_t>(after - series.begins.begin()) - 1;
+}
+
+// Integral of the intensity from the series' first row to a time in its first period, in g/kWh times seconds.
 double integral_until(const CarbonSeries& series, Seconds time) {
-  double sum = 0.0;
-  for (std::size_t k = 0; k < series.begins.size(); ++k) {
-    const Seconds end = k + 1 < series.begins.size() ? series.begins[k + 1] : series.period;
-    if (time <= series.begins[k]) break;
-    sum += series.grams_per_kwh[k] * (std::min(time, end) - series.begins[k]).value();
-  }
-  return sum;
+  const std::size_t row = row_at(series, time);
+  return series.integrals[row] + series.grams_per_kwh[row] * (time - series.begins[row]).value();
 }
 
 EnergySheet sheet_of_result(const std::string& file) {
@@ -113,13 +114,12 @@ EnergySheet sheet_of_cluster(const std::string& file, const std::optional<std::s
 CarbonSeries read_carbon(const std::string& source, std::string_view text) {
   CsvReader csv(source, text, {"timestamp", "g_per_kwh"});
   CarbonSeries series;
-  double first = 0.0;
   while (csv.next()) {
     const std::string_view stamp = csv.text("timestamp");
     const std::optional<Nanoseconds> date = parse_date_time(stamp, Seconds(0));
     const double time = date ? to_seconds(*date).value() : csv.number("timestamp");
-    if (series.begins.empty()) first = time;
-    const Seconds begin(time - first);
+    if (series.begins.empty()) series.first = Seconds(time);
+    const Seconds begin(time - series.first.value());
     if (!series.begins.empty() && begin <= series.begins.back()) {
       throw InputError(csv.where("timestamp"), "not after the row before", "sort the rows by time");
     }
@@ -128,6 +128,8 @@ CarbonSeries read_carbon(const std::string& source, std::string_view text) {
       throw InputError(csv.where("g_per_kwh"), fmt::format("an intensity of {} g/kWh", grams),
                        "write grams of CO2 per kilowatt-hour, from 0 to 5000");
     }
+    const double held = series.begins.empty() ? 0.0 : (begin - series.begins.back()).value();
+    series.integrals.push_back(held > 0.0 ? series.integrals.back() + series.grams_per_kwh.back() * held : 0.0);
     series.begins.push_back(begin);
     series.grams_per_kwh.push_back(grams);
   }
@@ -146,9 +148,7 @@ double mean_intensity(const CarbonSeries& series, Seconds start, Seconds duratio
   };
   if (duration <= Seconds(0)) {
     const double periods = std::floor(start / series.period);
-    const Seconds inside = start - periods * series.period;
-    const auto after = std::upper_bound(series.begins.begin(), series.begins.end(), inside);
-    return series.grams_per_kwh[static_cast<std::size_t>(after - series.begins.begin()) - 1];
+    return series.grams_per_kwh[row_at(series, start - periods * series.period)];
   }
   return (until(start + duration) - until(start)) / duration.value();
 }

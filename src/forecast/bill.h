@@ -64,9 +64,11 @@ struct EnergySheet {
 // The carbon intensity of the grid over time. Each row holds until the next one, and the last for as long as the row
 // before it. After that the series begins again, so that one typical day serves a run of any length.
 struct CarbonSeries {
+  Seconds first;                // when the first row begins: since 1970 where it has a date, else as it says
   std::vector<Seconds> begins;  // when each row begins, counted from the first row
   std::vector<double> grams_per_kwh;
-  Seconds period;  // the time after which the series begins again; infinite where there is one row
+  std::vector<double> integrals;  // of the intensity from the first row to each row, in g/kWh times seconds
+  Seconds period;                 // the time after which the series begins again; infinite where there is one row
 };
 
 // Reads CSV `timestamp,g_per_kwh` (docs/formats/carbon.md). Throws InputError with line and column.

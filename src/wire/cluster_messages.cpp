@@ -77,6 +77,15 @@ Record<ClusterNodeStatus> description_of(const ClusterNodeStatus* /*type*/) {
       .field("age_s", &R::age, "Time since the agent's last answer; null: there was none.");
 }
 
+Record<ClusterKindStatus> description_of(const ClusterKindStatus* /*type*/) {
+  using R = ClusterKindStatus;
+  return Record<R>::answer("ClusterKind", kAnswer)
+      .field("kind", &R::kind, "What jobs of the kind train, as they were submitted.", {.needed = true})
+      .field("restart_s", &R::restart, "Time that a job of it loses when its GPUs change, as decisions count it.")
+      .field("restarts_measured", &R::measured,
+             "How many measured changes that is the mean of; 0: it is what the controller was told (--restart).");
+}
+
 Record<ClusterRunStatus> description_of(const ClusterRunStatus* /*type*/) {
   using R = ClusterRunStatus;
   return Record<R>::answer("ClusterStatus", kAnswer)
@@ -92,6 +101,7 @@ Record<ClusterRunStatus> description_of(const ClusterRunStatus* /*type*/) {
       .field("trouble", &R::trouble, "Why the cluster engine could not be asked; null: it could.",
              {.empty_is_null = true})
       .field("jobs", &R::jobs, "The elastic jobs.")
+      .field("kinds", &R::kinds, "Kinds of elastic jobs that were seen, and what a change of GPUs costs them.")
       .field("nodes", &R::nodes, "The nodes with GPUs.");
 }
 

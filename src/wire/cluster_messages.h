@@ -13,7 +13,11 @@
 namespace flyball {
 
 inline constexpr const char* kClusterAddress = "127.0.0.1:4942";
-inline constexpr const char* kClusterVariable = "FLYBALL_CLUSTER";  // its address, in the environment of a job
+// In the environment of a job: the controller's address, a file of the authorities that may have issued the certificate
+// that it shows, and the job's own token.
+inline constexpr const char* kClusterVariable = "FLYBALL_CLUSTER";
+inline constexpr const char* kClusterCaVariable = "FLYBALL_CLUSTER_CA";
+inline constexpr const char* kJobTokenVariable = "FLYBALL_JOB_TOKEN";
 
 // POST /v1/cluster/jobs/{job}/report, by a running elastic job.
 struct ElasticReport {
@@ -61,6 +65,11 @@ struct ClusterNodeStatus {
   std::optional<Watts> power{};  // of its GPUs; none: the agent is silent
   std::optional<Seconds> age{};  // of the agent's last answer
 };
+struct ClusterKindStatus {
+  std::string kind;
+  Seconds restart;   // that a change of GPUs costs a job, as decisions count it
+  int measured = 0;  // how many changes that is the mean of; 0: it is what the controller was told
+};
 struct ClusterRunStatus {
   std::string policy;
   std::string mode;  // "acts", "observes"
@@ -73,6 +82,7 @@ struct ClusterRunStatus {
   Seconds cycle;        // that the last cycle took
   std::string trouble;  // why the last cycle failed
   std::vector<ClusterJobStatus> jobs;
+  std::vector<ClusterKindStatus> kinds;
   std::vector<ClusterNodeStatus> nodes;
 };
 
@@ -81,6 +91,7 @@ struct ClusterRunStatus {
 [[nodiscard]] Record<BudgetOrder> description_of(const BudgetOrder*);
 [[nodiscard]] Record<ClusterJobStatus> description_of(const ClusterJobStatus*);
 [[nodiscard]] Record<ClusterNodeStatus> description_of(const ClusterNodeStatus*);
+[[nodiscard]] Record<ClusterKindStatus> description_of(const ClusterKindStatus*);
 [[nodiscard]] Record<ClusterRunStatus> description_of(const ClusterRunStatus*);
 
 }  // namespace flyball

@@ -1,4 +1,4 @@
-// flyball jobs, asking a planning server.
+// flyball jobs and flyball cluster report, asking a planning server.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,9 +34,9 @@ class Jobs : public ::testing::Test {
   }
 
   // Two stages, each of which has run ten iterations: 60 J less than the 500 J of maximum clocks, give or take 3 J.
-  void plan_and_run() {
-    run_profiling(client_, small_job());
-    const auto schedule = client_.schedule("job", 0, 0);
+  void plan_and_run(const std::string& job = "job") {
+    run_profiling(client_, small_job(job));
+    const auto schedule = client_.schedule(job, 0, 0);
     ASSERT_TRUE(schedule);
     for (int rank = 0; rank < 2; ++rank) {
       PromiseReport report;
@@ -50,7 +50,7 @@ class Jobs : public ::testing::Test {
       report.savings.energy_at_maximum = Joules(500);
       report.savings.energy_error = Joules(3);
       report.session = 1 + rank;
-      const Response response = client_.ask("POST", "/v1/jobs/job/promises", to_json(report).dump());
+      const Response response = client_.ask("POST", "/v1/jobs/" + job + "/promises", to_json(report).dump());
       ASSERT_EQ(response.status, 204u) << response.body;
     }
   }
@@ -101,6 +101,35 @@ TEST_F(Jobs, AreWrittenAsTheServerTellsThem) {
   EXPECT_EQ(told.at("job"), "job");
   EXPECT_EQ(told.at("compared_iterations"), 10);
   EXPECT_EQ(told.at("compared_energy_at_maximum_j"), 1000.0);
+}
+
+// A row has the savings of its jobs; where none is known, there is nothing, and not 0.
+TEST_F(Jobs, GiveTheirSavingsToTheReportOfTheCluster) {
+  plan_and_run("slurm-1041");
+  plan_and_run("slurm-1041.second");
+  plan_and_run("slurm-77");
+  plan_and_run("1042");
+  client_.post("/v1/jobs", to_json(small_job("slurm-1043")), 201);
+  write_file(folder_ / "jobs.csv",
+             "job,user,node,gpus,begin_s,seconds,energy_j\n1041,ann,n1,0,1795219200,10,2000\n"
+             "1042,ann,n1,1,1795219200,10,1000\n1043,bob,n1,2,1795219200,10,500\n");
+  const auto report = [&](const std::string& by) {
+    const Ran ran = run_flyball({"cluster", "report", "--by", by, "--format", "json", "--token-file", folder_ / "admin",
+                                 "--server", fmt::format("127.0.0.1:{}", server_.port()), folder_ / "jobs.csv"});
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return nlohmann::json::parse(ran.out);
+  };
+  const nlohmann::json jobs = report("job");
+  EXPECT_EQ(jobs["rows"][0]["job"], 1041);
+  EXPECT_EQ(jobs["rows"][0]["saved_j"], 240.0);  // twice that of two ranks, 60 J each
+  EXPECT_EQ(jobs["rows"][1]["job"], 1042);
+  EXPECT_EQ(jobs["rows"][1]["saved_j"], nullptr);
+  EXPECT_EQ(jobs["rows"][2]["saved_j"], nullptr);
+  const nlohmann::json users = report("user");
+  EXPECT_EQ(users["rows"][0]["user"], "ann");
+  EXPECT_EQ(users["rows"][0]["saved_j"], 240.0);
+  EXPECT_EQ(users["rows"][1]["saved_j"], nullptr);
+  EXPECT_EQ(users["total"]["saved_j"], 240.0);
 }
 
 // A server without an administrator's token lists its jobs to everybody, and nothing more.

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "client/elastic_job.h"
 #include "net/http_host.h"
+#include "support/certificate.h"
 
 namespace flyball {
 namespace {
@@ -27,7 +28,7 @@ using ::testing::IsEmpty;
 
 class Controller {
  public:
-  Controller() : host_(router()) {}
+  explicit Controller(const std::optional<TlsFiles>& tls = std::nullopt) : host_(router(), {}, tls) {}
 
   [[nodiscard]] std::string address() const { return host_.path(); }
   [[nodiscard]] std::uint16_t port() const { return host_.port(); }
@@ -39,6 +40,10 @@ class Controller {
   [[nodiscard]] std::vector<nlohmann::json> heard() {
     const std::lock_guard lock(mutex_);
     return heard_;
+  }
+  [[nodiscard]] std::vector<std::string> tokens() {
+    const std::lock_guard lock(mutex_);
+    return tokens_;
   }
   void hold(bool held) {
     const std::lock_guard lock(mutex_);
@@ -59,6 +64,7 @@ class Controller {
                                 nlohmann::json report = nlohmann::json::parse(request.body);
                                 report["job"] = request.parameters.at("job");
                                 heard_.push_back(report);
+                                tokens_.emplace_back(request.header("authorization").value_or("none"));
                                 Response response = testing::text(body_);
                                 response.status = status_;
                                 reply.send(response);
@@ -70,6 +76,7 @@ class Controller {
   unsigned status_ = 200;
   std::string body_ = R"({"stop": false})";
   std::vector<nlohmann::json> heard_;
+  std::vector<std::string> tokens_;  // of each report
   bool held_ = false;
   std::vector<Reply> kept_;
   Host host_;
@@ -120,6 +127,34 @@ TEST_F(ElasticJobTest, SpeaksTcp) {
   controller.answer(200, R"({"stop": true})");
   ElasticJob job(options("http://127.0.0.1:" + std::to_string(controller.port())));
   EXPECT_TRUE(job.report(1, 100, Seconds(1)));
+}
+
+// Whoever reads along, or takes the port of a controller that is away, learns no token.
+TEST_F(ElasticJobTest, ShowsItsTokenByTlsOnly) {
+  const testing::TempFolder folder;
+  const TlsFiles files = testing::make_certificate(folder / ".", "controller", "IP:127.0.0.1");
+  Controller safe(files);
+  Controller open;
+  for (const std::string& address : {"https://127.0.0.1:" + std::to_string(safe.port()),
+                                     "127.0.0.1:" + std::to_string(open.port()), open.address()}) {
+    auto with_token = options(address);
+    with_token.ca_file = files.certificate;
+    with_token.token = "1000.abc";
+    ElasticJob job(with_token);
+    job.report(1, 100, Seconds(1));
+  }
+  EXPECT_THAT(safe.tokens(), ElementsAre("Bearer 1000.abc"));
+  EXPECT_THAT(open.tokens(), ElementsAre("none", "none"));
+  EXPECT_THAT(notices_, IsEmpty());
+}
+
+TEST_F(ElasticJobTest, GoesOnWithoutTheFileOfAuthorities) {
+  auto lost = options("https://127.0.0.1:1");
+  lost.ca_file = "/nowhere/ca.pem";
+  ElasticJob job(lost);
+  EXPECT_FALSE(job.reports());
+  for (int i = 1; i <= 2; ++i) EXPECT_FALSE(job.report(i, 100, Seconds(1)));
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("/nowhere/ca.pem")));
 }
 
 TEST_F(ElasticJobTest, OfManyShortIterationsFewAreReportedButTheLast) {

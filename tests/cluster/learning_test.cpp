@@ -149,8 +149,11 @@ TEST(CostBelief, WhatIsMeasuredAgainReplacesWhatWasMeasured) {
     return std::exp(sum / 3.0);
   };
   for (const double seconds : {1.0, 3.0}) {
-    EXPECT_EQ(belief.knows(what), seconds > 1.0);
-    (void)belief.learn(what, std::vector<IterationCost>(3, {Seconds(seconds), Joules(100.0 * seconds)}), believed);
+    for (const int speed : what.speeds) EXPECT_EQ(belief.knows(what.at, speed), seconds > 1.0);
+    const auto measured = [&](const ProfiledSize&, int) {
+      return IterationCost{Seconds(seconds), Joules(100.0 * seconds)};
+    };
+    (void)belief.learn(what, measured, believed);
     EXPECT_NEAR(mean_time(), seconds, 1e-9);
   }
 }

@@ -91,8 +91,8 @@ class PromptHost : public SchedulerHost {
     for (const int job : holding) {
       ClusterJob& one = scheduler.state().jobs[at(job)];
       if (one.phase != JobPhase::kProfiling) continue;
-      scheduler.learn(job, {0, 1}, [](const ProfiledSize& what) {
-        return std::vector{cost_of(what.kind, 1 << what.size, false), cost_of(what.kind, 1 << what.size, true)};
+      scheduler.learn(job, {0, 1}, [](const ProfiledSize& what, int speed) {
+        return cost_of(what.kind, 1 << what.size, speed == 1);
       });
       scheduler.profiled(job, true);
       one.phase = JobPhase::kRunning;

@@ -17,6 +17,7 @@
 namespace flyball {
 namespace {
 
+using testing::a100_cluster;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -30,24 +31,10 @@ std::string elastic(const std::string& kind, int min = 1, int max = 8) {
   return ElasticOption{kind, 1e6, min, max}.text();
 }
 
-ControllerOptions options() {
-  ControllerOptions made;
-  made.spec.gpu = "a100";
-  made.spec.clocks = {Megahertz(1410.0)};
-  made.spec.voltage_break = Megahertz(1200.0);
-  made.spec.idle = Watts(50.0);
-  made.spec.busy = Watts(100.0);
-  made.spec.limit = Watts(400.0);
-  made.spec.p_max = Watts(300.0);
-  made.spec.memory_gib = 80.0;
-  made.budget = Watts(1e6);
-  return made;
-}
-
 // A controller that can be killed and started again, on an engine in which time passes with every cycle.
 class Site {
  public:
-  explicit Site(int nodes, ControllerOptions how = options()) : engine(nodes), given(std::move(how)) { start(); }
+  explicit Site(int nodes, ControllerOptions how = a100_cluster()) : engine(nodes), given(std::move(how)) { start(); }
 
   void start() {
     controller.reset();
@@ -116,6 +103,28 @@ TEST(Controller, GrowsAJobWhenAnotherHasEnded) {
   site.engine.acts.clear();
   site.cycles(5);
   EXPECT_THAT(site.engine.acts, IsEmpty());  // nothing more happens
+  EXPECT_EQ(std::ranges::count(site.log, "job 1 has finished"), 1);
+}
+
+// Without any time to act in, a cycle still gives one job its turn, and the next cycle the next one.
+TEST(Controller, SpreadsActsOverCyclesWhereTheyTakeLong) {
+  ControllerOptions how = options();
+  how.act_within = Seconds(0.0);
+  Site site(2, how);
+  for (int job = 1; job <= 3; ++job) site.engine.submit(job, elastic("a", 1, 2));
+  site.cycles(4);
+  EXPECT_THAT(site.engine.acts, ElementsAre("resize 1", "resize 2", "resize 3", "start 1"));
+  site.cycles(6);
+  for (int job = 1; job <= 3; ++job) EXPECT_EQ(site.gpus(job), 2) << job;
+}
+
+// Of many causes at once the first few are told.
+TEST(Controller, TellsFewOfManyCauses) {
+  Site site(2);
+  for (int job = 1; job <= 8; ++job) site.engine.submit(job, elastic("a", 1, 1));
+  site.cycles(1);
+  EXPECT_THAT(site.why(8), HasSubstr("job 3 has come and "));
+  EXPECT_THAT(site.why(8), Not(HasSubstr("job 4 has come")));
 }
 
 TEST(Controller, HoldsWhatIsNotHeldAndAdoptsWhatRuns) {
@@ -341,7 +350,7 @@ TEST(Controller, TakesReportsOfTheJobsOwnUserOnly) {
 
 // After three transitions that came to nothing a job is left alone, and says so.
 TEST(Controller, GivesUpOnAJobThatCannotBeMoved) {
-  ControllerOptions given = options();
+  ControllerOptions given = a100_cluster();
   given.stop_within = Seconds(2.0);
   given.settle_within = Seconds(3.0);
   given.back_off = Seconds(5.0);
@@ -359,7 +368,7 @@ TEST(Controller, GivesUpOnAJobThatCannotBeMoved) {
 }
 
 TEST(Controller, ObservesWithoutActing) {
-  ControllerOptions given = options();
+  ControllerOptions given = a100_cluster();
   given.mode = ControllerMode::kObserves;
   Site site(2, given);
   site.engine.submit(1, elastic("a"));
@@ -380,7 +389,7 @@ TEST(Controller, ObservesWithoutActing) {
 // The budget counts for all GPUs: a job gets no more of them than it may have watts for, and gives them back when the
 // order is over.
 TEST(Controller, KeepsABudgetForAWhile) {
-  ControllerOptions given = options();
+  ControllerOptions given = a100_cluster();
   given.budget = Watts(6000.0);
   Site site(2, given);
   site.engine.submit(1, elastic("a"));
@@ -404,7 +413,7 @@ TEST(Controller, KeepsABudgetForAWhile) {
 // there are free GPUs for it. Eight GPUs on two nodes are believed to draw 2848 W, four on one 1468 W, together 4316 W:
 // of 4800 W there is enough for both, of 4000 W only once the first job has four, too.
 TEST(Controller, LowersBeforeItRaises) {
-  ControllerOptions how = options();
+  ControllerOptions how = a100_cluster();
   how.budget = Watts(4800.0);
   Site site(3, how);
   site.engine.submit(1, elastic("a"));
@@ -423,6 +432,78 @@ TEST(Controller, LowersBeforeItRaises) {
   site.cycles(6);
   EXPECT_EQ(site.gpus(1), 4);
   EXPECT_EQ(site.gpus(2), 4);
+}
+
+// A change that was measured to cost 5 s is made for a job that has 200 s left on four GPUs, since twice as many are
+// believed to save tens of seconds of them; one that costs 300 s is not, since no change saves more than the 200 s.
+TEST(Controller, ChargesWhatAChangeWasMeasuredToCost) {
+  for (const double cost : {5.0, 300.0}) {
+    SCOPED_TRACE(cost);
+    Site site(2);
+    site.engine.submit(1, elastic("a"));
+    site.engine.submit(2, elastic("b"));
+    site.cycles(6);
+    (void)site.controller->report(2, 1000, {100.0, 1e6, Seconds(0.1), 4});
+    site.cycle();
+    site.engine.end(1);
+    site.cycle();
+    ASSERT_TRUE(site.controller->report(2, 1000, {100.0, 1e6, Seconds(0.1), 4}).stop);
+    site.cycle();  // which counts the time from here
+    const Seconds told = site.now;
+    site.engine.end(2);
+    while (site.now < told + Seconds(cost)) site.cycle();
+    ASSERT_EQ(site.gpus(2), 8);
+    EXPECT_THAT(site.store->restarts(), IsEmpty());
+    EXPECT_EQ(site.controller->status().kinds.at(0).measured, 0);
+    EXPECT_EQ(site.controller->status().kinds.at(0).restart, site.given.spec.restart);
+    // One iteration of a second was done meanwhile.
+    (void)site.controller->report(2, 1000, {101.0, 1e6, Seconds(1.0), 8});
+    site.cycle();
+    site.start();  // it is kept
+    site.cycle();
+    const std::vector<ClusterKindStatus> kinds = site.controller->status().kinds;
+    ASSERT_EQ(kinds.size(), 1U);
+    EXPECT_EQ(kinds[0].kind, "b");
+    EXPECT_EQ(kinds[0].measured, 1);
+    EXPECT_DOUBLE_EQ(kinds[0].restart.value(), cost);
+    site.engine.end(2, EngineJobState::kCancelled);
+    site.engine.submit(3, elastic("b"));
+    site.engine.submit(4, elastic("c"));
+    site.cycles(6);
+    ASSERT_EQ(site.gpus(3), 4);
+    for (int i = 0; i < 3; ++i) {
+      (void)site.controller->report(3, 1000, {998'000.0, 1e6, Seconds(0.1), 4});
+      site.cycle();
+    }
+    site.engine.end(4);
+    site.cycles(2);
+    EXPECT_EQ(site.controller->report(3, 1000, {998'000.0, 1e6, Seconds(0.1), 4}).stop, cost < 100.0) << site.why(3);
+  }
+}
+
+// Time in which a job waits for watts is no cost of the change. What it had done since its checkpoint, and does again,
+// is.
+TEST(Controller, CountsNoTimeInTheQueueAsTheCostOfAChange) {
+  Site site(1);
+  site.engine.submit(1, elastic("a", 4, 4));
+  site.cycles(6);
+  (void)site.controller->report(1, 1000, {100.0, 1e6, Seconds(0.5), 4});
+  site.cycle();
+  site.controller->order_budget({Watts(300.0), std::nullopt});
+  site.cycle();
+  ASSERT_TRUE(site.controller->report(1, 1000, {100.0, 1e6, Seconds(0.5), 4}).stop);
+  site.cycle();
+  site.engine.end(1);
+  site.cycles(50);  // in the second of them it is seen to wait: 2 s
+  ASSERT_EQ(site.gpus(1), 0);
+  site.controller->order_budget({Watts(1e6), std::nullopt});
+  site.cycles(11);  // 10 s from the first of them, in which it may start
+  ASSERT_EQ(site.gpus(1), 4);
+  // It began again at 90, and did one iteration of half a second: nine are lost, 4.5 s.
+  (void)site.controller->report(1, 1000, {91.0, 1e6, Seconds(0.5), 4});
+  site.cycle();  // 11 s
+  ASSERT_EQ(site.store->restarts().size(), 1U);
+  EXPECT_DOUBLE_EQ(site.store->restarts()[0].mean_s, 2.0 + 11.0 + 4.5);
 }
 
 // An order that is over leaves nothing behind: what --budget says, when the controller is started again with another

@@ -9,9 +9,25 @@
 #include <vector>
 
 #include "controller/cluster_engine.h"
+#include "controller/controller.h"
 #include "controller/elastic_option.h"
 
 namespace flyball::testing {
+
+// Of nodes with A100s whose clock is not set.
+inline ControllerOptions a100_cluster() {
+  ControllerOptions made;
+  made.spec.gpu = "a100";
+  made.spec.clocks = {Megahertz(1410.0)};
+  made.spec.voltage_break = Megahertz(1200.0);
+  made.spec.idle = Watts(50.0);
+  made.spec.busy = Watts(100.0);
+  made.spec.limit = Watts(400.0);
+  made.spec.p_max = Watts(300.0);
+  made.spec.memory_gib = 80.0;
+  made.budget = Watts(1e6);
+  return made;
+}
 
 // Not of the family flyball::Error: nothing catches it, as nothing catches SIGKILL.
 struct Killed {};

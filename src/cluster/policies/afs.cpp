@@ -148,9 +148,9 @@ class Afs : public Policy {
   }
 
   [[nodiscard]] bool worth_a_restart(const ClusterState& cluster, const Share& share) const {
-    const int gpus = cluster.jobs[static_cast<std::size_t>(share.job)].gpus;
-    const Seconds now = Seconds(share.iterations / rate(cluster, share.job, gpus));
-    return now - Seconds(share.time_left()) > cluster.spec.restart;
+    const ClusterJob& one = cluster.jobs[static_cast<std::size_t>(share.job)];
+    const Seconds now = Seconds(share.iterations / rate(cluster, share.job, one.gpus));
+    return now - Seconds(share.time_left()) > cluster.restart_of(one.kind);
   }
 
   SpeedRule speed_;

@@ -220,7 +220,8 @@ class JoulePrice : public Policy {
       return least.gpus <= gpus && least.leanest.watts <= left && (!only_unmetered || cluster.unmetered[at(kind)]);
     };
     auto walk = waiting_.queue.walk([&](std::size_t group, double work) {
-      return cost_of(group / 2, work) + (group % 2 == 1 ? cluster.spec.restart.value() : 0.0);
+      const Seconds restart = group % 2 == 1 ? cluster.restart_of(static_cast<int>(group / 2)) : Seconds(0.0);
+      return cost_of(group / 2, work) + restart.value();
     });
     const auto jobs = static_cast<int>(running_.size() + waiting_.queue.size());
     const auto take = [&](Candidate one, std::size_t before) {
@@ -319,7 +320,7 @@ class JoulePrice : public Policy {
   // that is tried may also cost the way back.
   [[nodiscard]] double time_lost(const ClusterState& cluster, const Candidate& one, const SizeOffers& size) const {
     if (size.gpus == one.gpus) return 0.0;
-    const double restart = cluster.spec.restart.value();
+    const double restart = cluster.restart_of(one.kind).value();
     const int without_waking = one.gpus + on_;
     const bool wakes = size.gpus > without_waking && cluster.nodes_on < cluster.spec.nodes &&
                        (one.gpus > 0 || views_.offers(one.kind).front().gpus <= without_waking);

@@ -104,7 +104,8 @@ class PowerFlow : public Policy {
       std::iota(changed.begin(), changed.end(), 0);
     }
     levels_.resize(cluster.kinds.size());
-    const auto is_old = [&](const Step& step) { return std::ranges::binary_search(changed, step.kind); };
+    for (const int kind : changed) levels_[at(kind)].clear();
+    const auto is_old = [&](const Step& step) { return levels_[at(step.kind)].empty(); };
     std::erase_if(doublings_, is_old);
     std::erase_if(raises_, is_old);
     const std::size_t doublings = doublings_.size();
@@ -209,7 +210,7 @@ class PowerFlow : public Policy {
     auto walk = waiting_.queue.walk([&](std::size_t group, double work) {
       const int kind = static_cast<int>(group);
       const Watts starting(watts_of(cluster, kind, 1));
-      return work * cost(cluster, kind, 1).energy.value() + (starting * cluster.spec.restart).value();
+      return work * cost(cluster, kind, 1).energy.value() + (starting * cluster.restart_of(kind)).value();
     });
     const std::size_t running = jobs_.size();
     for (std::size_t next = 0; gpus > 0 && (next < running || !walk.done());) {
@@ -239,7 +240,7 @@ class PowerFlow : public Policy {
     // Growing costs a restart, so that a job that is nearly done is left alone.
     const auto pays = [&](const JobPlan& one) {
       const Seconds saved = cost(cluster, one.kind, one.now).time - cost(cluster, one.kind, one.level).time;
-      return saved * one.work > cluster.spec.restart;
+      return saved * one.work > cluster.restart_of(one.kind);
     };
     for (const bool growing : {false, true}) {
       for (JobPlan& one : jobs_) {
@@ -282,6 +283,11 @@ class PowerFlow : public Policy {
     for (JobPlan& one : jobs_) {
       one.is_faster = one.level == one.now && cluster.jobs[at(one.job)].speed == plan(one.kind, one.level).speed + 1;
     }
+    // Most jobs stay as they are, whatever the others get.
+    std::erase_if(jobs_, [&](const JobPlan& one) {
+      const LevelPlan& here = plan(one.kind, one.level);
+      return one.level == one.now && here.faster == 0 && cluster.jobs[at(one.job)].speed == here.speed;
+    });
     std::ranges::sort(jobs_, {}, [](const JobPlan& one) { return std::tuple(one.kind, !one.is_faster, one.job); });
     for (const JobPlan& one : jobs_) {
       const ClusterJob& job = cluster.jobs[at(one.job)];

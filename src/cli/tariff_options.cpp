@@ -1,0 +1,39 @@
+// A constant intensity goes through the reader of files, too, so that one place knows what an intensity may be.
+#include "cli/tariff_options.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <string_view>
+
+#include "base/text.h"
+#include "cli/option_values.h"
+
+namespace flyball {
+namespace {
+
+double parse_price(std::string_view option, std::string_view text) {
+  return parse_number_within(option, text, 0.0, std::numeric_limits<double>::infinity(), "a price per kWh from 0");
+}
+
+}  // namespace
+
+void add_tariff_options(const Command& command, TariffOptions& options) {
+  add_value(command, "--carbon", options.carbon, parse_path, "FILE|GRAMS",
+            "carbon intensity, in g of CO2 per kWh: a number, or a CSV file of values over time");
+  add_value(command, "--price", options.price, parse_price, "PRICE", "price of a kWh, in any currency");
+}
+
+Tariff tariff_of(const TariffOptions& options) {
+  Tariff tariff;
+  tariff.price_per_kwh = options.price;
+  if (!options.carbon) return tariff;
+  if (const auto constant = parse_number(*options.carbon)) {
+    tariff.carbon = read_carbon("--carbon", fmt::format("timestamp,g_per_kwh\n0,{}\n", *constant));
+  } else {
+    tariff.carbon = read_carbon(*options.carbon, read_text_file(*options.carbon));
+  }
+  return tariff;
+}
+
+}  // namespace flyball

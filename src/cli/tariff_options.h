@@ -1,0 +1,22 @@
+// The options --carbon and --price, by which a command turns energy into carbon dioxide and money.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/command.h"
+#include "forecast/bill.h"
+
+namespace flyball {
+
+struct TariffOptions {
+  std::optional<std::string> carbon;
+  std::optional<double> price;
+};
+
+void add_tariff_options(const Command& command, TariffOptions& options);
+
+// Reads the file of --carbon, if there is one. Throws what read_carbon() does, and SystemError.
+[[nodiscard]] Tariff tariff_of(const TariffOptions& options);
+
+}  // namespace flyball

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Kills with SIGKILL on a real Slurm, while elastic jobs run, grow and shrink: the controller, an agent, a slurmd and
+slurmctld, each KILLS times at random moments, one at a time, and each started again some seconds later.
+
+    tests/slurm/kills_test.py [--kills 50] [--seed N]
+
+Afterwards every job must have done all its iterations, each start must have gone on at the count of the end before it,
+and no job may have run twice at a time. A job whose end came from a kill (its node was taken for dead) goes on at its
+checkpoint. Status 77: it cannot run here. Takes some ten seconds for each kill.
+"""
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+
+from cluster import BUILD, DEMO, SKIPPED, missing, up
+from controller_test import HERE, Controller, lines
+
+JOBS = 4          # at a time
+ITERATIONS = 600  # of each: with 5 a second on a GPU, a minute on two
+VICTIMS = ["controller", "agent", "slurmd", "slurmctld"]
+
+
+class Jobs:
+    """Keeps some jobs in the queue until it is told to stop."""
+
+    def __init__(self, program, site):
+        self.program, self.site, self.names = program, site, []
+
+    def done(self, name):
+        return any(line[0] == "done" for line in lines(self.site, name))
+
+    def left(self):
+        return [name for name in self.names if not self.done(name)]
+
+    def submit(self, name):
+        return self.site.ask(self.program, "cluster", "submit", "--kind", "count", "--iterations", str(ITERATIONS), "--max",
+                             "8", "--", "--output=/dev/null", f"--job-name={name}", str(HERE / "counting_job.py"),
+                             str(self.site.folder), name, str(ITERATIONS))
+
+    def fill(self):
+        while len(self.left()) < JOBS:
+            name = f"job{len(self.names)}"
+            self.submit(name)
+            self.names.append(name)
+        time.sleep(6)  # Slurm itself loses a job when slurmctld is killed before it has saved its state
+
+
+def check(site, name):
+    """The count of a start is that of the end before it. A run that was killed has no end; its checkpoint may be newer
+    than what it told, and never older."""
+    count, running = 0, False
+    for what, done, _ in lines(site, name):
+        if what == "start":
+            assert int(done) >= count, f"{name} has lost iterations: {lines(site, name)}"
+        else:
+            assert running or what == "done", f"{name} ended twice: {lines(site, name)}"
+        count, running = int(done), what == "start"
+    assert count == ITERATIONS, f"{name}: {lines(site, name)}"
+
+
+def runs_twice(site, name):
+    """Whether two processes of the job exist now."""
+    return sum(f" {name} " in (command + " ") and "counting_job.py" in command for command in
+               site.ask("ps", "-eo", "args", "--no-headers").splitlines()
+               if "slurmstepd" not in command and "/bin/sh" not in command and "python3" in command) > 1
+
+
+def kill(site, controller, victim, chance):
+    """Kills one process and starts another in its place. Returns what was killed."""
+    if victim == "controller":
+        controller.kill()
+        time.sleep(chance.uniform(0, 3))
+        controller.start()
+        return victim
+    name = victim if victim == "slurmctld" else f"{victim}-{chance.choice(DEMO.NODES)}"
+    site.kill(name)
+    time.sleep(chance.uniform(0, 4))
+    site.start_again(name)
+    return name
+
+
+def play(program, site, kills, chance):
+    controller, jobs = Controller(program, site), Jobs(program, site)
+    order = [victim for victim in VICTIMS for _ in range(kills)]
+    chance.shuffle(order)
+    try:
+        DEMO.wait_until("the controller", 10, lambda: controller.socket.exists())
+        for number, victim in enumerate(order, 1):
+            jobs.fill()
+            time.sleep(chance.uniform(0, 4))
+            name = kill(site, controller, victim, chance)
+            twice = [name for name in jobs.left() if runs_twice(site, name)]
+            assert not twice, f"they run twice after the kill of {name}: {twice}"
+            print(f"kill {number} of {len(order)}: {name}; {len(jobs.names)} jobs, {len(jobs.left())} of them not done",
+                  flush=True)
+        DEMO.wait_until("the end of all jobs", 300, lambda: not jobs.left())
+        DEMO.wait_until("no jobs", 60, lambda: not controller.status()["jobs"])
+    except BaseException:
+        print((site.folder / "controller.log").read_text()[-6000:], site.ask("squeue", check=False),
+              site.ask("scontrol", "show", "job", check=False)[-6000:], *((name, lines(site, name)) for name in jobs.left()),
+              sep="\n")
+        raise
+    finally:
+        controller.kill()
+    for name in jobs.names:
+        check(site, name)
+    states = site.ask("sinfo", "-h", "-N", "-o", "%t").split()
+    assert all(state in ("idle", "mix", "alloc") for state in states), f"nodes were left {states}"
+    print(f"{len(order)} kills; {len(jobs.names)} jobs have done all of their {ITERATIONS} iterations")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=3, help="of each of the four kinds of process (default 3)")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of the random moments")
+    options = parser.parse_args()
+    if reason := missing():
+        print(f"skipped: {reason}")
+        return SKIPPED
+    print(f"seed {options.seed}", flush=True)
+    folder = tempfile.mkdtemp(prefix="flyball-slurm-kills-")
+    os.rmdir(folder)
+    site = up(folder)
+    try:
+        play(str(BUILD / "flyball"), site, options.kills, random.Random(options.seed))
+    finally:
+        stopped = site.stop()
+    assert stopped, "something of the cluster is left"
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
