@@ -108,7 +108,7 @@ TEST(Controller, GrowsAJobWhenAnotherHasEnded) {
 
 // Without any time to act in, a cycle still gives one job its turn, and the next cycle the next one.
 TEST(Controller, SpreadsActsOverCyclesWhereTheyTakeLong) {
-  ControllerOptions how = options();
+  ControllerOptions how = a100_cluster();
   how.act_within = Seconds(0.0);
   Site site(2, how);
   for (int job = 1; job <= 3; ++job) site.engine.submit(job, elastic("a", 1, 2));
