@@ -92,7 +92,8 @@ TEST_F(NodeAgentsOverTcp, SetNothingWithoutTheToken) {
   EXPECT_TRUE(host_.gpus[0]->at_default());
 }
 
-// A session of a user that came first keeps its GPU; the others are the controller's, and so is that one once it is free.
+// A session of a user that came first keeps its GPU; the others are the controller's, and so is that one once it is
+// free.
 TEST_F(NodeAgentsOverTcp, LeaveAGpuToWhoHasLeasedIt) {
   LeaseRequest request;
   request.gpus = {0};
