@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/fingerprint.h"
+#include "base/own_name.h"
 #include "base/text.h"
 #include "pipeline/instruction.h"
 #include "pipeline/late_clocks.h"
@@ -134,8 +135,9 @@ bool is_known_instruction(const JobRequest& request, std::string_view instructio
   const std::string_view name = announced_name(instruction);
   const bool known = std::any_of(kComputations.begin(), kComputations.end(),
                                  [&](InstructionKind kind) { return instruction_name(kind) == name; });
-  if (!known || name == instruction) return known;
-  return parse_integer(instruction.substr(name.size() + 1)).value_or(request.chunks) < request.chunks;
+  const std::string_view common = common_name(instruction);
+  if (!known || name == common) return known;
+  return parse_integer(common.substr(name.size() + 1)).value_or(request.chunks) < request.chunks;
 }
 
 JobPlan::Basis::Basis(const Making& making, const std::vector<RankMeasurements>& ranks)
@@ -272,7 +274,8 @@ std::optional<PlannerResult> JobPlan::from_previous(const std::shared_ptr<const 
   const std::shared_ptr<const JobPlan>& root = previous && previous->from_ ? previous->from_ : previous;
   if (!root || root->is_limited() || planner.name() != kMainPlanner) return std::nullopt;
   std::optional<PlannerResult> result = replan(root->basis_->problem, root->result_, basis_->problem);
-  if (result) from_ = root;
+  // Plans of pipelines that are no longer in force are let go.
+  if (result) from_ = root->own_.empty() ? root : std::shared_ptr<const JobPlan>(new JobPlan(*root));
   return result;
 }
 
