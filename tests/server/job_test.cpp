@@ -489,7 +489,7 @@ TEST(PlanningQueue, ShortGoesFirstAndLongLeavesAThreadToIt) {
   EXPECT_THAT(order, ::testing::ElementsAre("held short", "shortest", "short", "held long", "long"));
 }
 
-// The clock says that a job, expected to take 17 ms (24 operations of 0.7 ms), has taken 6 s when it first tells how
+// The clock says that a job, expected to take 4 ms (24 operations of 0.15 ms), has taken 6 s when it first tells how
 // far it is. It leaves its thread and waits as a long one: also for short ones that come long after it.
 TEST(PlanningQueue, WhatTurnsOutToTakeLongBeginsAnewAsALongOne) {
   std::atomic<int> seconds{1000};
