@@ -195,7 +195,6 @@ Nanoseconds CounterLag::found() const {
 ActivityEstimate estimate_activity(std::span<const InstructionSpan> spans, std::span<const CounterPoint> points,
                                    Nanoseconds from, Nanoseconds until, std::size_t type_count, Nanoseconds lag) {
   ActivityEstimate estimate;
-  estimate.types.resize(type_count);
   std::vector<Equation> equations = make_equations(spans, points, from, until, type_count, lag);
   const std::size_t unknowns = type_count + 1;
   const std::vector<double> powers = robust_powers(equations, unknowns);
@@ -208,15 +207,21 @@ ActivityEstimate estimate_activity(std::span<const InstructionSpan> spans, std::
   }
   estimate.waiting = Watts(powers.back());
   estimate.waiting_share = total > 0.0 ? waiting / total : 0.0;
-  for (std::size_t type = 0; type < type_count; ++type) {
+  const auto estimate_of = [&](std::size_t type, Microbatches of) -> InstructionEstimate {
     std::vector<double> times;
     for (const InstructionSpan& span : spans) {
-      if (span.type == type && span.begin >= from && span.end <= until) times.push_back(length(span.begin, span.end));
+      const bool counts = span.type == type && (of == Microbatches::kAll || span.of == of);
+      if (counts && span.begin >= from && span.end <= until) times.push_back(length(span.begin, span.end));
     }
-    if (times.empty()) continue;
+    if (times.empty()) return {};
     const std::size_t runs = times.size();
     const RobustMean mean = robust_mean(times);
-    estimate.types[type] = {Seconds(mean.mean), Watts(powers[type]) * Seconds(mean.mean), mean.used, runs - mean.used};
+    return {Seconds(mean.mean), Watts(powers[type]) * Seconds(mean.mean), mean.used, runs - mean.used};
+  };
+  for (std::size_t type = 0; type < type_count; ++type) {
+    estimate.types.push_back(estimate_of(type, Microbatches::kAll));
+    estimate.first.push_back(estimate_of(type, Microbatches::kFirst));
+    estimate.last.push_back(estimate_of(type, Microbatches::kLast));
   }
   return estimate;
 }

@@ -23,6 +23,7 @@
 #include <span>
 #include <vector>
 
+#include "base/own_name.h"
 #include "base/units.h"
 
 namespace flyball {
@@ -35,6 +36,7 @@ struct InstructionSpan {
   std::uint16_t type = 0;
   Nanoseconds begin = 0;
   Nanoseconds end = 0;
+  Microbatches of = Microbatches::kAll;  // where first and last runs are known apart
 };
 
 // The energy counter at a moment at which it changed.
@@ -52,9 +54,11 @@ struct InstructionEstimate {
 
 struct ActivityEstimate {
   std::vector<InstructionEstimate> types;  // by type; without samples where the type did not run
-  Watts waiting;                           // power between instructions
-  double waiting_share = 0.0;              // share of the time between instructions
-  std::size_t equations = 0;               // how many equations were not dropped
+  std::vector<InstructionEstimate> first;  // the same of the runs that are marked so; at the power of all
+  std::vector<InstructionEstimate> last;
+  Watts waiting;               // power between instructions
+  double waiting_share = 0.0;  // share of the time between instructions
+  std::size_t equations = 0;   // how many equations were not dropped
 };
 
 // A mean without outliers, as described above. `values` must not be empty; its order changes.

@@ -14,6 +14,12 @@ namespace flyball {
 inline constexpr std::size_t kMostInstructionTypes = 64;
 inline constexpr std::size_t kLongestInstructionName = 63;  // bytes
 
+// Returns whether an instruction of this name computes at the clock that is set.
+[[nodiscard]] inline bool is_computation(std::string_view instruction) {
+  return instruction.starts_with("forward") || instruction.starts_with("backward") ||
+         instruction.starts_with("recompute");
+}
+
 // Thread-safe. Names are never forgotten. Finding one costs a comparison per known type, and never waits.
 class InstructionTypes {
  public:

@@ -4,8 +4,11 @@
 #include "client/online_profiler.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <utility>
+
+#include "client/instruction_types.h"
 
 namespace flyball {
 namespace {
@@ -37,6 +40,17 @@ double spread_of(const std::vector<InstructionSpan>& spans) {
   return widest;
 }
 
+// Marks the first and the last run of each type in a step.
+void mark_ends(std::vector<InstructionSpan>& spans) {
+  std::array<std::size_t, kMostInstructionTypes> counts{};
+  for (const InstructionSpan& span : spans) ++counts[span.type];
+  std::array<std::size_t, kMostInstructionTypes> done{};
+  for (InstructionSpan& span : spans) {
+    const std::size_t index = done[span.type]++;
+    if (counts[span.type] >= kLeastForOwn) span.of = microbatches_at(index, counts[span.type]);
+  }
+}
+
 std::vector<Megahertz> every(const std::vector<Megahertz>& clocks, int stride) {
   std::vector<Megahertz> chosen;
   for (std::size_t i = 0; i < clocks.size(); i += static_cast<std::size_t>(stride)) chosen.push_back(clocks[i]);
@@ -44,6 +58,25 @@ std::vector<Megahertz> every(const std::vector<Megahertz>& clocks, int stride) {
 }
 
 }  // namespace
+
+std::vector<InstructionMeasurement> measurements_of(const ProfiledClock& measured,
+                                                    const std::function<std::string(std::size_t)>& name,
+                                                    double time_scale) {
+  std::vector<InstructionMeasurement> all;
+  const auto add = [&](std::string instruction, const InstructionEstimate& one) {
+    if (one.samples == 0 || !(one.energy > Joules(0))) return;
+    all.push_back({std::move(instruction), measured.clock, one.time * time_scale, one.energy,
+                   static_cast<std::int64_t>(one.samples)});
+  };
+  const ActivityEstimate& activity = measured.activity;
+  for (std::size_t type = 0; type < activity.types.size(); ++type) {
+    add(name(type), activity.types[type]);
+    if (!is_computation(name(type))) continue;
+    add(own_name(name(type), Microbatches::kFirst), activity.first[type]);
+    add(own_name(name(type), Microbatches::kLast), activity.last[type]);
+  }
+  return all;
+}
 
 OnlineProfiler::OnlineProfiler(const std::vector<Megahertz>& clocks, Options options)
     : options_(options), clocks_(every(clocks, std::max(1, options.clock_stride))), falling_(clocks_.size()) {
@@ -72,6 +105,7 @@ void OnlineProfiler::step_end(StepRecord step) {
     --warm_up_left_;
     return;
   }
+  mark_ends(step.spans);
   if (collecting_.steps == 0) collecting_.from = from;
   collecting_.clock = clocks_[current_];
   collecting_.until = step.end;

@@ -21,11 +21,13 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/rise_count.h"
 #include "base/units.h"
 #include "client/instruction_energy.h"
+#include "wire/job_messages.h"
 
 namespace flyball {
 
@@ -38,6 +40,13 @@ struct ProfiledClock {
   bool complete = true;       // false: the counter missed a part of the energy, and these figures mean nothing
   bool again = false;         // where the clock is not complete: whether its steps will be taken once more
 };
+
+// Returns what is to be reported of the instructions, energies that are not known left out. Of computations also what
+// the first and the last of a step took (base/own_name.h). A type's `name` is asked for by its number, and times are
+// multiplied by `time_scale`.
+[[nodiscard]] std::vector<InstructionMeasurement> measurements_of(const ProfiledClock& measured,
+                                                                  const std::function<std::string(std::size_t)>& name,
+                                                                  double time_scale = 1.0);
 
 struct SweepProgress {
   int clocks_done = 0;

@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "base/own_name.h"
+
 namespace flyball {
 namespace {
 
@@ -37,10 +39,12 @@ void for_each_of(std::vector<MeasurementReport>& reports, std::string_view instr
 }  // namespace
 
 void scale_operation(std::vector<MeasurementReport>& reports, std::string_view instruction, double ratio) {
-  for_each_of(reports, instruction, [ratio](InstructionMeasurement& one) {
-    one.time = one.time * ratio;
-    one.energy = one.energy * ratio;
-  });
+  for (const Microbatches of : {Microbatches::kAll, Microbatches::kFirst, Microbatches::kLast}) {
+    for_each_of(reports, own_name(instruction, of), [ratio](InstructionMeasurement& one) {
+      one.time = one.time * ratio;
+      one.energy = one.energy * ratio;
+    });
+  }
 }
 
 void refresh_operations(std::vector<MeasurementReport>& reports, const std::vector<InstructionMeasurement>& measured) {

@@ -8,7 +8,8 @@
 
 namespace flyball {
 
-// An operation that takes `ratio` times as long at the clock in use is taken to do so at all clocks, at the same power.
+// An operation that takes `ratio` times as long at the clock in use is taken to do so at all clocks, at the same power,
+// and for first and last microbatches, too.
 void scale_operation(std::vector<MeasurementReport>& reports, std::string_view instruction, double ratio);
 
 // Puts new measurements in the place of those of the same instruction and clock. At clocks between them, the factor by

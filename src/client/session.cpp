@@ -26,10 +26,6 @@ constexpr double kLeastWaiting = 0.01;        // least share of waiting to know 
 constexpr std::uint64_t kLeastChanges = 3;    // least clock changes to know how long one takes
 constexpr double kSettled = 1.5;              // times of the median clock change, after which it has taken hold
 
-bool is_computation(std::string_view type) {
-  return type.starts_with("forward") || type.starts_with("backward") || type.starts_with("recompute");
-}
-
 }  // namespace
 
 StragglerNotice straggler_notice(int id, Seconds delay, double degree) {
@@ -338,12 +334,8 @@ void Session::take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfi
   }
   MeasurementReport report;
   report.rank = options_.rank.rank;
-  for (std::size_t type = 0; type < clock.activity.types.size(); ++type) {
-    const InstructionEstimate& found = clock.activity.types[type];
-    if (found.samples == 0 || !(found.energy > Joules(0))) continue;
-    report.measurements.push_back({types_.name(type), clock.clock, found.time * options_.time_scale, found.energy,
-                                   static_cast<std::int64_t>(found.samples)});
-  }
+  report.measurements = measurements_of(
+      clock, [this](std::size_t type) { return types_.name(type); }, options_.time_scale);
   const double weight = clock.activity.waiting_share;
   const Watts waiting = clock.activity.waiting / options_.time_scale;
   const bool plausible = waiting >= Watts(kLeastWaitingWatts) && waiting <= Watts(kMostWaitingWatts);
@@ -355,7 +347,7 @@ void Session::take(const ProfiledClock& clock, const std::shared_ptr<OnlineProfi
   if (remeasuring_) {
     for (const InstructionMeasurement& one : report.measurements) {
       const auto& wanted = remeasuring_->instructions;
-      if (std::find(wanted.begin(), wanted.end(), one.instruction) != wanted.end()) {
+      if (std::find(wanted.begin(), wanted.end(), common_name(one.instruction)) != wanted.end()) {
         remeasuring_->measured.push_back(one);
       }
     }
@@ -419,10 +411,11 @@ std::shared_ptr<const ComputingTimes> Session::measured_times() const {
       const Seconds time = one.time / options_.time_scale;
       if (one.instruction == "clock_change") {
         times->set_settling(std::min(settle, kSettled * time), std::min(settle, time));
-      } else if (const auto type = types_.find(one.instruction)) {
+      } else if (const auto type = types_.find(common_name(one.instruction))) {
         const std::string_view name(one.instruction);
         const PaceOf kind = value_named<PaceOf>(name.substr(0, name.find('.'))).value_or(PaceOf::kComputing);
-        kind == PaceOf::kComputing ? times->add(*type, one.clock, time) : times->add_transfer(*type, kind, time);
+        kind == PaceOf::kComputing ? times->add(*type, one.clock, time, microbatches_of(name))
+                                   : times->add_transfer(*type, kind, time);
       }
     }
   }

@@ -187,6 +187,7 @@ class Session {
   void ask_for(std::uint32_t mhz);
   void note_asked(const InstructionSpan& span);
   [[nodiscard]] Megahertz clock_asked(std::uint32_t mhz) const { return mhz > 0 ? Megahertz(mhz) : clocks_.front(); }
+  [[nodiscard]] Microbatches planned_microbatches(std::uint16_t type, std::size_t index) const;
   void watch_pace();
   [[nodiscard]] std::vector<DriftedOperation> drifted() const;
   [[nodiscard]] bool hand_over_pace();
@@ -213,11 +214,13 @@ class Session {
   [[nodiscard]] std::shared_ptr<const ComputingTimes> measured_times() const;
   template <class Send>
   void send_or_drop(Send send);
+  template <class Send, class LeaveOut>
+  void send_or_less(Send send, LeaveOut leave_out);
   bool talk();
   void find_cause(PaceReport& report) const;
   void tell_pace(PaceReport report);
   bool send_step(const StepReport& step);
-  void send_pace(const PaceReport& report);
+  void send_pace(PaceReport report);
   void take_leave();
   // The listener's: waits for schedules.
   void listen();
@@ -274,6 +277,7 @@ class Session {
     };
     struct Span {
       std::uint16_t type;
+      Microbatches of;
       Megahertz clock;
       std::optional<Change> change;  // none: that was in an earlier step
       std::size_t begin;             // moment; the next one is its end
@@ -356,6 +360,7 @@ class Session {
   Savings savings_;               // the reporter's
   std::deque<StepReport> steps_;  // reports that the server asks for; the oldest are dropped where it cannot keep up
   std::atomic<bool> finds_handovers_{false};
+  bool knows_own_names_ = true;             // the server, of first and last microbatches; the reporter's
   StepTaken handovers_;                     // as the server has answered last in this sweep
   std::optional<OrderReport> other_order_;  // to be reported
   std::int64_t told_of_order_ = 0;          // the version of the schedule of which the user was told so

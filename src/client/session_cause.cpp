@@ -38,8 +38,9 @@ Session::Computing Session::compare_with_sweep() const {
     OfType& one = of_types[span.type];
     const auto& planned_mhz = schedule_->clocks_mhz[span.type];
     if (one.spans >= planned_mhz.size()) continue;
+    const Microbatches of = planned_microbatches(span.type, one.spans);
     const std::uint32_t mhz = planned_mhz[one.spans++];
-    const Seconds swept = watch_.times()->at(span.type, mhz > 0 ? Megahertz(mhz) : clocks_.front());
+    const Seconds swept = watch_.times()->at(span.type, mhz > 0 ? Megahertz(mhz) : clocks_.front(), of);
     if (!(swept > Seconds(0))) continue;
     one.took += to_seconds(span.end - span.begin);
     one.swept += swept;

@@ -48,15 +48,22 @@ bool Session::tells_pace(std::uint16_t type) const {
   return watch_.times()->kind_of(type) != PaceOf::kComputing || !schedule_->clocks_mhz[type].empty();
 }
 
+// Of the schedule's computations of a type, which are for one microbatch each.
+Microbatches Session::planned_microbatches(std::uint16_t type, std::size_t index) const {
+  return microbatches_at(index, schedule_->clocks_mhz[type].size());
+}
+
 void Session::watch_pace() {
   if (watch_.times() == nullptr || !schedule_ || asked_.size() != step_.spans.size()) return;
   bool any = false;
+  std::array<std::size_t, kMostInstructionTypes> done{};
   for (std::size_t i = 0; i < asked_.size(); ++i) {
     const InstructionSpan& span = step_.spans[i];
     const Asked& asked = asked_[i];
+    const Microbatches of = planned_microbatches(span.type, done[span.type]++);
     if (asked.in_stream || !tells_pace(span.type)) continue;
     watch_.add(span.type, clock_asked(asked.mhz), clock_asked(asked.was_mhz), to_seconds(asked.ago),
-               to_seconds(span.end - span.begin));
+               to_seconds(span.end - span.begin), of);
     any = true;
   }
   // What is in the stream is added when the GPU has come to it.
@@ -84,7 +91,8 @@ std::size_t Session::next_moment(std::size_t count) {
 // Where the beginning of this span is to be noted, and its end behind it; nothing where it is not.
 std::optional<std::size_t> Session::watched_moment(std::uint16_t type) {
   if (noting_ == nullptr || !tells_pace(type) || !watch_.wants(type)) return std::nullopt;
-  noting_->spans.push_back({type, clock_asked(asked_mhz_), noting_->change, noting_->moments});
+  noting_->spans.push_back({type, planned_microbatches(type, watch_.asked_for(type) - 1), clock_asked(asked_mhz_),
+                            noting_->change, noting_->moments});
   return next_moment(2);
 }
 
@@ -125,11 +133,11 @@ bool Session::watch_stream(std::size_t slot) {
     const Nanoseconds begin = watched_at(slot, span.begin);
     const Seconds time = to_seconds(watched_at(slot, span.begin + 1) - begin);
     if (!span.change) {
-      watch_.add(span.type, span.clock, time);
+      watch_.add(span.type, span.clock, time, span.of);
       continue;
     }
     const Seconds since = to_seconds(begin - watched_at(slot, span.change->moment));
-    watch_.add(span.type, span.clock, span.change->before, since, time);
+    watch_.add(span.type, span.clock, span.change->before, since, time, span.of);
   }
   watch_.step_end(step);
   return true;

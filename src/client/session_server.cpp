@@ -73,6 +73,20 @@ void Session::send_or_drop(Send send) {
   }
 }
 
+// A server of an earlier version refuses what it does not know. What `leave_out` leaves of a message, if it leaves
+// anything out, is then sent alone.
+template <class Send, class LeaveOut>
+void Session::send_or_less(Send send, LeaveOut leave_out) {
+  send_or_drop([&] {
+    try {
+      send();
+    } catch (const ServerRefusal& refusal) {
+      if (refusal.status() != 400 || !leave_out()) throw;
+      send();
+    }
+  });
+}
+
 // Tells the server what it does not know yet. Returns false if nothing was left to tell.
 bool Session::talk() {
   PlanServer& server = *reporting_;
@@ -85,7 +99,7 @@ bool Session::talk() {
       return rank;
     }());
     lock.lock();
-    joined_ = true;
+    joined_ = knows_own_names_ = true;
     // A server that has forgotten this rank has forgotten that it had finished, too.
     if (!registered.profiled && !profiler_ && !reports_.empty()) finish_due_ = true;
     // The server may have reports already: of this session from before the server was away, or of a process that had
@@ -110,7 +124,12 @@ bool Session::talk() {
     // A server that has no reports has nothing to forget.
     report.begins_sweep = report.begins_sweep && acknowledged_ >= 0;
     lock.unlock();
-    send_or_drop([&] { (void)server.send(options_.job.id, report); });
+    const auto leave_out = [&report] {
+      return std::erase_if(report.measurements, [](const auto& one) { return is_own_name(one.instruction); }) > 0;
+    };
+    if (!knows_own_names_) leave_out();
+    send_or_less([&] { (void)server.send(options_.job.id, report); },
+                 [&] { return leave_out() && std::exchange(knows_own_names_, false); });
     lock.lock();
     acknowledged_ = report.sequence;
     acknowledged_own_ = true;
@@ -183,10 +202,14 @@ bool Session::send_step(const StepReport& step) {
   return true;
 }
 
-// A server of an earlier version knows nothing of paces.
-void Session::send_pace(const PaceReport& report) {
+// A server of an earlier version knows nothing of paces, or nothing of drifts.
+void Session::send_pace(PaceReport report) {
   try {
-    send_or_drop([&] { reporting_->send(options_.job.id, report); });
+    send_or_less([&] { reporting_->send(options_.job.id, report); },
+                 [&report] {
+                   report.step = 0;
+                   return !std::exchange(report.operations, {}).empty();
+                 });
   } catch (const ServerRefusal& refusal) {
     if (refusal.status() != 404) throw;
   }

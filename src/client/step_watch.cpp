@@ -30,12 +30,13 @@ void StepWatch::adopt(const std::shared_ptr<const ComputingTimes>& times, std::i
   }
 }
 
-void StepWatch::add(std::uint16_t type, Megahertz clock, Seconds time) {
-  count(type, clock > Megahertz(0) ? times_->at(type, clock) : Seconds(0), time);
+void StepWatch::add(std::uint16_t type, Megahertz clock, Seconds time, Microbatches of) {
+  count(type, clock > Megahertz(0) ? times_->at(type, clock, of) : Seconds(0), time);
 }
 
-void StepWatch::add(std::uint16_t type, Megahertz clock, Megahertz before, Seconds since, Seconds time) {
-  count(type, times_->after_change(type, clock, before, since), time);
+void StepWatch::add(std::uint16_t type, Megahertz clock, Megahertz before, Seconds since, Seconds time,
+                    Microbatches of) {
+  count(type, times_->after_change(type, clock, before, since, of), time);
 }
 
 void StepWatch::count(std::uint16_t type, Seconds usual, Seconds time) {

@@ -35,12 +35,15 @@ class StepWatch {
   // the next span of the type is to be noted.
   void step_begin() { wanted_ = {}; }
   [[nodiscard]] bool wants(std::uint16_t type) { return wanted_[type]++ < kMostWanted; }
+  // Returns how often that was asked in this step.
+  [[nodiscard]] std::size_t asked_for(std::uint16_t type) const { return static_cast<std::size_t>(wanted_[type]); }
 
   // The next two need a profile. Counts a span of the step: a transfer, or a computation that ran at this clock; 0:
   // nobody knows at which.
-  void add(std::uint16_t type, Megahertz clock, Seconds time);
+  void add(std::uint16_t type, Megahertz clock, Seconds time, Microbatches of = Microbatches::kAll);
   // Counts one that began `since` after this clock had been asked for in place of `before`.
-  void add(std::uint16_t type, Megahertz clock, Megahertz before, Seconds since, Seconds time);
+  void add(std::uint16_t type, Megahertz clock, Megahertz before, Seconds since, Seconds time,
+           Microbatches of = Microbatches::kAll);
   // The step is over, and its spans have all been added.
   void step_end(std::int64_t step);
 

@@ -7,6 +7,8 @@
 #include <array>
 #include <cctype>
 
+#include "base/own_name.h"
+
 namespace flyball {
 
 bool is_constant_operation(std::string_view instruction) {
@@ -16,6 +18,7 @@ bool is_constant_operation(std::string_view instruction) {
 }
 
 std::string_view announced_name(std::string_view instruction) {
+  instruction = common_name(instruction);
   const std::size_t dot = instruction.rfind('.');
   if (dot == std::string_view::npos || dot + 1 == instruction.size()) return instruction;
   for (const char c : instruction.substr(dot + 1)) {

@@ -48,7 +48,8 @@ inline constexpr std::string_view kClockChangeName = "clock_change";
 // Returns whether this is one of the names above.
 [[nodiscard]] bool is_constant_operation(std::string_view instruction);
 
-// Returns the name without the ".1" of a chunk's own profile, as a framework calls the instruction.
+// Returns the name without the ".1" of a chunk's own profile and the ".first" of a first microbatch's
+// (base/own_name.h), as a framework calls the instruction.
 [[nodiscard]] std::string_view announced_name(std::string_view instruction);
 
 // Returns the name with ".1" for chunk 1, as one of several chunks has it; that of chunk 0 is the name itself.

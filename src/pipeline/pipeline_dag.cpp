@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
+#include "base/own_name.h"
 #include "base/text.h"
 #include "pipeline/instruction.h"
 #include "pipeline/pipeline_spec.h"
@@ -33,6 +34,30 @@ Watts power_at(const std::vector<PowerAtClock>& measured, Megahertz clock) {
   if (above == measured.begin() || above->clock == clock) return above->power;
   const PowerAtClock& below = *(above - 1);
   return below.power + (clock - below.clock) / (above->clock - below.clock) * (above->power - below.power);
+}
+
+// Whether first or last microbatches take another time than all, by the logarithms of their times over those of all at
+// the same clocks: these must lie further from 0 than their scatter leaves in doubt, and than matters.
+bool differs(const OperationProfile& apart, const OperationProfile& all) {
+  constexpr double kLeast = 0.005;
+  constexpr double kDeviations = 5.0;
+  if (!apart.labels.empty() || !all.labels.empty()) return false;
+  if (apart.options.front().frequency != all.options.front().frequency) return false;
+  double count = 0.0;
+  double sum = 0.0;
+  double squares = 0.0;
+  for (const ClockOption& one : apart.options) {
+    const auto same = std::find_if(all.options.begin(), all.options.end(),
+                                   [&](const ClockOption& other) { return other.frequency == one.frequency; });
+    if (same == all.options.end()) continue;
+    const double ratio = std::log(one.time / same->time);
+    ++count;
+    sum += ratio;
+    squares += ratio * ratio;
+  }
+  const double mean = sum / count;
+  const double variance = std::max(0.0, squares / count - mean * mean) / std::max(1.0, count - 1.0);
+  return std::abs(mean) > std::max(kLeast, kDeviations * std::sqrt(variance));
 }
 
 class DagBuilder {
@@ -79,8 +104,10 @@ class DagBuilder {
     }
   }
 
-  // Options of an instruction: the chunk's own ("forward.1") before the common ones.
-  int profiled_type(int stage, InstructionKind kind, int chunk) {
+  // Options of an instruction: the chunk's own ("forward.1") before the common ones, and those of the first or last
+  // microbatch before these.
+  int profiled_type(int stage, const Instruction& instruction) {
+    const auto [kind, microbatch, chunk] = instruction;
     const std::string name(instruction_name(kind));
     const std::string own = fmt::format("{}.{}", name, chunk);
     const OperationProfile* found = profile_.find(stage, own);
@@ -93,6 +120,10 @@ class DagBuilder {
                        fmt::format("profile that operation, or choose another --schedule; stage {} has: {}", stage,
                                    fmt::join(instructions_of(stage), ", ")));
     }
+    const Microbatches of = microbatches_at(at(microbatch), at(spec_.microbatches));
+    const OperationProfile* apart =
+        of == Microbatches::kAll ? nullptr : profile_.find(stage, own_name(found->instruction, of));
+    if (apart != nullptr && differs(*apart, *found)) found = apart;
     return type_index({stage, found->instruction, found->options, true, {}, false, found->labels});
   }
 
@@ -280,8 +311,7 @@ class DagBuilder {
           (stage == 0 || everywhere)) {
         enter_by(constant_type(stage, kDataLoadName, spec_.data_load));
       }
-      const int node = add_node(profiled_type(stage, instruction.kind, instruction.chunk), instruction.microbatch,
-                                instruction.chunk);
+      const int node = add_node(profiled_type(stage, instruction), instruction.microbatch, instruction.chunk);
       node_of_[key] = node;
       append(node);
     }

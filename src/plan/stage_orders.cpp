@@ -12,20 +12,21 @@
 #include <utility>
 
 #include "base/index.h"
+#include "base/own_name.h"
 #include "pipeline/instruction.h"
 #include "pipeline/timeline.h"
 
 namespace flyball {
 namespace {
 
-bool is_forward(const OperationType& type) { return type.instruction == instruction_name(InstructionKind::kForward); }
-bool is_weight(const OperationType& type) {
-  return type.instruction == instruction_name(InstructionKind::kBackwardWeight);
+bool is_kind(const OperationType& type, InstructionKind kind) {
+  return common_name(type.instruction) == instruction_name(kind);
 }
+bool is_forward(const OperationType& type) { return is_kind(type, InstructionKind::kForward); }
+bool is_weight(const OperationType& type) { return is_kind(type, InstructionKind::kBackwardWeight); }
 // What the stage before waits for.
 bool is_backward(const OperationType& type) {
-  return type.instruction == instruction_name(InstructionKind::kBackward) ||
-         type.instruction == instruction_name(InstructionKind::kBackwardInput);
+  return is_kind(type, InstructionKind::kBackward) || is_kind(type, InstructionKind::kBackwardInput);
 }
 bool is_head(const OperationType& type) { return is_forward(type) || is_backward(type) || is_weight(type); }
 
@@ -78,7 +79,8 @@ bool is_proper(const StageUnits& units) {
 bool follows_pipeline(const ComputationDag& dag, int before, int after) {
   const OperationType& type = dag.type_of(after);
   const OperationType& from = dag.type_of(before);
-  if (dag[before].microbatch != dag[after].microbatch || from.instruction != type.instruction) return false;
+  if (dag[before].microbatch != dag[after].microbatch || common_name(from.instruction) != common_name(type.instruction))
+    return false;
   return is_forward(type) ? from.stage + 1 == type.stage : is_backward(type) && from.stage == type.stage + 1;
 }
 

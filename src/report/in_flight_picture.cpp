@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/index.h"
+#include "base/own_name.h"
 #include "draw/grid.h"
 #include "draw/scale.h"
 #include "pipeline/instruction.h"
@@ -29,7 +30,7 @@ constexpr double kHeldPitch = kStripHeight + kStepsHeight + 9.0;
 int kind_of(const OperationType& type) {
   constexpr std::array kKinds = {InstructionKind::kForward, InstructionKind::kBackward, InstructionKind::kBackwardInput,
                                  InstructionKind::kBackwardWeight};
-  const auto found = std::ranges::find(kKinds, type.instruction, instruction_name);
+  const auto found = std::ranges::find(kKinds, common_name(type.instruction), instruction_name);
   return found == kKinds.end() ? -1 : static_cast<int>(found - kKinds.begin());
 }
 

@@ -221,12 +221,12 @@ void Job::check_report(const JobRank& rank, const MeasurementReport& report) con
   for (std::size_t i = 0; i < report.measurements.size(); ++i) {
     const InstructionMeasurement& one = report.measurements[i];
     if (!is_known_instruction(request(), one.instruction)) {
-      throw HttpError(
-          400, fmt::format("measurements[{}].instruction: '{}' is no instruction of this job; there are "
-                           "forward, backward, recompute, backward_input, backward_weight (a model chunk's "
-                           "own as forward.1), p2p, p2p_back, data_load, gradient_sync, optimizer_step, waiting and "
-                           "clock_change",
-                           i, one.instruction));
+      throw HttpError(400, fmt::format("measurements[{}].instruction: '{}' is no instruction of this job; there are "
+                                       "forward, backward, recompute, backward_input, backward_weight (a model chunk's "
+                                       "own as forward.1, a first or last microbatch's as backward.first), p2p, "
+                                       "p2p_back, data_load, gradient_sync, optimizer_step, waiting and "
+                                       "clock_change",
+                                       i, one.instruction));
     }
     const std::vector<int>& clocks = rank.request.clocks_mhz;
     if (one.instruction == kWaitingName) check_waiting(one, i);
@@ -253,6 +253,7 @@ bool Job::take_up_sweep(JobRank& rank) {
   // A planner may still be reading the old sums.
   rank.sums = std::make_shared<MeasurementSums>(with_sweep(*rank.sums, std::move(rank.collected)));
   rank.collected.clear();
+  ++rank.sweeps_since_order;
   return true;
 }
 

@@ -31,6 +31,7 @@ struct JobRank {
   // The measurements with which the job was planned, and those made since.
   std::shared_ptr<const MeasurementSums> sums = std::make_shared<MeasurementSums>();
   MeasurementSums collected;
+  int sweeps_since_order = 0;  // that are in `sums`, since the rank's stage was last told to measure again
 };
 
 // Notices about one straggler.
@@ -196,7 +197,8 @@ class Job {
   void trust_anew() { trust(false); }
   // The same of a plan that has just been made. If some of its ranks have measured a part of theirs again, the others
   // still compare with maximum clocks of before.
-  void trust_new_plan() { trust(!remeasured_.empty() && plan_ && !plan_->is_limited()); }
+  // Orders to measure again that its measurements carry out are over.
+  void trust_new_plan();
   [[nodiscard]] DriftedOperations& drifted() { return drifted_; }
   // Has the ranks of some stages correct and measure again what has drifted, by the next deployment: each instruction
   // at the highest clock and at those near the plan's. There must be a plan. Returns false where nothing is to be done.
@@ -266,7 +268,7 @@ class Job {
   std::map<StragglerId, JobStraggler> stragglers_;
   FoundStragglers found_;
   DriftedOperations drifted_;
-  std::map<int, RemeasureOrder> remeasured_;  // by stage, the last order
+  std::map<int, RemeasureOrder> remeasured_;  // by stage, not carried out yet
   // By plan and slow-downs.
   mutable std::map<std::pair<const JobPlan*, std::vector<double>>, JobPlan::Slowed> known_slowed_;
   std::set<int> ended_;  // ranks

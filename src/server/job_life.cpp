@@ -122,6 +122,17 @@ void Job::set_ended(int rank, bool ended) {
   }
 }
 
+// A rank that follows an order reports all that it knows, corrected, and once more what it has measured.
+void Job::trust_new_plan() {
+  trust(!remeasured_.empty() && plan_ && !plan_->is_limited());
+  std::erase_if(remeasured_, [this](const auto& order) {
+    const int sweeps = order.second.clocks_mhz.empty() ? 1 : 2;
+    return std::all_of(ranks_.begin(), ranks_.end(), [&](const auto& one) {
+      return one.second.request.pp_rank != order.first || one.second.sweeps_since_order >= sweeps;
+    });
+  });
+}
+
 bool Job::order_remeasuring() {
   const auto is_slow = [](const auto& one) { return one.second.degree > 1.0; };
   if (std::any_of(stragglers_.begin(), stragglers_.end(), is_slow)) return false;
@@ -145,6 +156,9 @@ bool Job::order_remeasuring() {
       clocks.merge(clocks_to_measure(*rank->second.sums, instruction, planned));
     }
     order.clocks_mhz.assign(clocks.begin(), clocks.end());
+    for (auto& [number, one] : ranks_) {
+      if (one.request.pp_rank == drift.stage) one.sweeps_since_order = 0;
+    }
     drifted_.ordered(drift);
   }
   return true;

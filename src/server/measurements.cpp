@@ -7,6 +7,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "base/own_name.h"
 #include "pipeline/instruction.h"
 
 namespace flyball {
@@ -20,11 +21,25 @@ ProfileRow mean_of(const MeasurementSum& sum, int rank, int stage) {
   return {stage, sum.instruction, rank, {sum.clock, sum.time / sum.samples, sum.energy / sum.samples}};
 }
 
+// Of first and last microbatches, how many ranks of a stage know them apart. The slowest rank counts for a stage, which
+// may be one that does not.
+std::map<std::pair<int, std::string_view>, std::size_t> own_names(const std::vector<RankMeasurements>& ranks) {
+  std::map<std::pair<int, std::string_view>, std::size_t> counts;
+  for (const RankMeasurements& rank : ranks) {
+    std::string_view last;
+    for (const MeasurementSum& sum : *rank.sums) {
+      if (is_own_name(sum.instruction) && sum.instruction != last) ++counts[{rank.stage, sum.instruction}];
+      last = sum.instruction;
+    }
+  }
+  return counts;
+}
+
 // For each instruction the sum at its highest clock, which comes first.
 std::map<std::string, const MeasurementSum*> at_highest_clocks(const MeasurementSums& sums) {
   std::map<std::string, const MeasurementSum*> highest;
   for (const MeasurementSum& sum : sums) {
-    if (sum.instruction != kWaitingName) highest.emplace(sum.instruction, &sum);
+    if (sum.instruction != kWaitingName && !is_own_name(sum.instruction)) highest.emplace(sum.instruction, &sum);
   }
   return highest;
 }
@@ -144,9 +159,15 @@ std::vector<Joules> energies_by_clock(const MeasurementSums& sums, std::string_v
 Profile merged_profile(const std::string& job, const std::vector<RankMeasurements>& ranks,
                        const std::vector<FixedStage>& fixed) {
   std::vector<ProfileRow> rows;
+  const std::map<std::pair<int, std::string_view>, std::size_t> known = own_names(ranks);
+  std::map<int, std::size_t> ranks_of_stages;
+  for (const RankMeasurements& rank : ranks) ++ranks_of_stages[rank.stage];
   for (const RankMeasurements& rank : ranks) {
     for (const MeasurementSum& sum : *rank.sums) {
-      if (sum.instruction != kWaitingName) rows.push_back(mean_of(sum, rank.rank, rank.stage));
+      if (sum.instruction == kWaitingName) continue;
+      const auto own = known.find({rank.stage, sum.instruction});
+      if (own != known.end() && own->second < ranks_of_stages[rank.stage]) continue;
+      rows.push_back(mean_of(sum, rank.rank, rank.stage));
     }
   }
   add_waiting(rows, ranks);

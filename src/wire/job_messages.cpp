@@ -185,7 +185,9 @@ Record<InstructionMeasurement> description_of(const InstructionMeasurement* /*ty
   return Record<R>::request("Measurement", "Averages over `samples` runs of one instruction at one clock.")
       .field("instruction", &R::instruction,
              "The instruction: forward, backward, recompute, backward_input or backward_weight, or the same of one "
-             "model chunk, such as forward.1; p2p, p2p_back, data_load, gradient_sync or optimizer_step; or waiting, "
+             "model chunk, such as forward.1, or of an iteration's first or last microbatch alone, such as "
+             "backward.first (the common one counts these, too); p2p, p2p_back, data_load, gradient_sync or "
+             "optimizer_step; or waiting, "
              "whose "
              "energy divided by its time is the blocking power, from 0.000001 to 1000000 W; or clock_change, whose "
              "time is that from a clock change until it takes effect (its energy counts for nothing).",

@@ -40,11 +40,12 @@ Record<PaceReport> description_of(const PaceReport* /*type*/) {
              {.minimum = 0})
       .field("cause", &R::cause, kCause)
       .field("detail", &R::detail, "What is known of the cause, in words.", {.longest = 256})
-      .field("step", &R::step, "The rank's iteration with which the operations below were found.", {.minimum = 0})
+      .field("step", &R::step, "The rank's iteration with which the operations below were found.",
+             {.left_out = true, .minimum = 0})
       .field("operations", &R::operations,
              "Operations that have taken another time than in the rank's profile for many iterations, at the same "
              "clocks. Where all ranks of a stage say so, the server has them measured again.",
-             {.most = 64});
+             {.left_out = true, .most = 64});
 }
 
 Record<DriftedOperation> description_of(const DriftedOperation* /*type*/) {

@@ -142,11 +142,13 @@ TEST(RefreshedProfile, FollowsWhatWasMeasuredAgain) {
 
 TEST(RefreshedProfile, IsScaledAtTheSamePower) {
   std::vector<MeasurementReport> reports(1);
-  reports[0].measurements = {measured("backward", 1400, 1.0, 100), measured("forward", 1400, 0.5, 50)};
+  reports[0].measurements = {measured("backward", 1400, 1.0, 100), measured("forward", 1400, 0.5, 50),
+                             measured("backward.first", 1400, 0.9, 90)};
   scale_operation(reports, "backward", 1.05);
   EXPECT_NEAR(reports[0].measurements[0].time.value(), 1.05, 1e-12);
   EXPECT_NEAR(reports[0].measurements[0].energy.value(), 105, 1e-9);
   EXPECT_EQ(reports[0].measurements[1].time, Seconds(0.5));
+  EXPECT_NEAR(reports[0].measurements[2].time.value(), 0.945, 1e-12);
 }
 
 }  // namespace

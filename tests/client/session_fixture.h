@@ -242,7 +242,10 @@ class JobServer {
   bool registered = false;
   bool profiled = false;
   bool refuse_next = false;
+  bool knows_own_names = true;  // of first and last microbatches; refuses reports with them otherwise
+  bool knows_drifts = true;     // likewise
   int joins = 0;
+  int refused = 0;
 
  private:
   static std::atomic<int>& counter() {
@@ -268,6 +271,10 @@ class JobServer {
   void keep_reports(Router& router, const char* path, std::vector<Report>& kept) {
     router.add({"POST", path, Handler([this, &kept](const Request& request) {
                   const std::scoped_lock lock(mutex_);
+                  if (!knows_drifts && request.body.find("operations") != std::string::npos) {
+                    ++refused;
+                    throw InputError({"test"}, "there is no field 'operations'", "");
+                  }
                   kept.push_back(read_message<Report>(parse_json("test", request.body)));
                   changed_.notify_all();
                   return nothing();
@@ -293,7 +300,13 @@ class JobServer {
     router.add({"POST", "/v1/jobs/job/measurements", Handler([this](const Request& request) {
                   const std::scoped_lock lock(mutex_);
                   if (std::exchange(refuse_next, false)) throw InputError({"test"}, "not this one", "");
-                  reports.push_back(read_message<MeasurementReport>(parse_json("test", request.body)));
+                  auto report = read_message<MeasurementReport>(parse_json("test", request.body));
+                  for (const InstructionMeasurement& one : report.measurements) {
+                    if (knows_own_names || !is_own_name(one.instruction)) continue;
+                    ++refused;
+                    throw InputError({"test"}, "'" + one.instruction + "' is no instruction", "");
+                  }
+                  reports.push_back(std::move(report));
                   changed_.notify_all();
                   return json(to_json(MeasurementsTaken{reports.back().sequence, false}));
                 })});
@@ -367,7 +380,7 @@ class JobServer {
   std::string schedule_;
 };
 
-// A session, its GPU and its training loop: two microbatches of a forward and a backward per step.
+// A session, its GPU and its training loop: microbatches of a forward and a backward per step.
 class SessionTest : public ::testing::Test {
  protected:
   SessionOptions options(bool with_server) {
@@ -377,7 +390,7 @@ class SessionTest : public ::testing::Test {
       options.job.id = "job";
       options.job.token = std::string(32, 't');
       options.job.stages = 1;
-      options.job.microbatches = 2;
+      options.job.microbatches = microbatches_;
     }
     options.sweep.steps_per_clock = 2;
     options.sweep.rises_to_stop = 2;
@@ -415,7 +428,7 @@ class SessionTest : public ::testing::Test {
     session_->step_begin();
     // For its input; so long that it is measured.
     std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(milliseconds));
-    for (int microbatch = 0; microbatch < 2; ++microbatch) {
+    for (int microbatch = 0; microbatch < microbatches_; ++microbatch) {
       compute("forward", milliseconds);
       compute("backward", 2 * milliseconds);
     }
@@ -450,6 +463,7 @@ class SessionTest : public ::testing::Test {
 
   std::mutex mutex_;
   std::vector<std::string> notices_;
+  int microbatches_ = 2;
   double slowness_ = 1.0;  // of the hardware
   std::string throttled_;  // what the driver says of it; guarded by mutex_
   FakeGpu gpu_;

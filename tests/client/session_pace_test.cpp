@@ -31,6 +31,47 @@ TEST(ComputingTimes, AreThoseOfTheClocksOrBetweenThem) {
   EXPECT_EQ(times.at(0, Megahertz(100)), Seconds(0));
 }
 
+// First ones of 9 s, and what is not known apart takes what all do.
+TEST(ComputingTimes, AreApartForFirstMicrobatches) {
+  ComputingTimes times;
+  times.add(1, Megahertz(100), Seconds(10));
+  times.add(1, Megahertz(100), Seconds(9), Microbatches::kFirst);
+  EXPECT_EQ(times.at(1, Megahertz(100)), Seconds(10));
+  EXPECT_EQ(times.at(1, Megahertz(100), Microbatches::kFirst), Seconds(9));
+  EXPECT_EQ(times.at(1, Megahertz(100), Microbatches::kLast), Seconds(10));
+}
+
+// A server that knows first and last microbatches gets them in every report; an earlier one, which refuses them, gets
+// all else, and after the first refusal nothing of them.
+TEST_F(SessionPaceTest, AnEarlierServerGetsWhatItKnows) {
+  microbatches_ = 4;
+  const auto own_names = [&] {
+    int count = 0;
+    server_.look([&](const JobServer& heard) {
+      for (const MeasurementReport& report : heard.reports) {
+        for (const InstructionMeasurement& one : report.measurements) count += is_own_name(one.instruction) ? 1 : 0;
+      }
+      return true;
+    });
+    return count;
+  };
+  server_.start();
+  open(options(true));
+  ASSERT_TRUE(train_until([&] { return server_.look([](const JobServer& heard) { return heard.profiled; }); }, 2.0));
+  EXPECT_GE(own_names(), 4);
+  session_.reset();
+  server_.knows_own_names = false;
+  server_.forget();
+  open(options(true));
+  ASSERT_TRUE(train_until([&] { return server_.look([](const JobServer& heard) { return heard.profiled; }); }, 2.0));
+  EXPECT_EQ(own_names(), 0);
+  server_.look([](const JobServer& heard) {
+    EXPECT_GE(heard.reports.size(), 2u);
+    EXPECT_EQ(heard.refused, 1);
+    return true;
+  });
+}
+
 // Computations of 4 and 8 ms take four times as long, and then what they took before. The GPU says that it is hot.
 TEST_F(SessionPaceTest, ASlowGpuAndItsRecoveryAreTold) {
   server_.start();
@@ -132,6 +173,32 @@ TEST_F(SessionPaceTest, WhatHasDriftedIsMeasuredAgain) {
   for (int i = 0; i < 20; ++i) step(4.0);
   EXPECT_EQ(session_->state().phase, SessionPhase::kRunning);
   EXPECT_THAT(notices(), Contains(HasSubstr("backward takes")));
+}
+
+// To a server that refuses what it does not know of drifts, the same is told without them, and nothing is left out.
+TEST_F(SessionPaceTest, AnEarlierServerHearsOfPacesWithoutDrifts) {
+  server_.knows_drifts = false;
+  server_.start();
+  SessionGpu gpu;
+  gpu.clocks = {Megahertz(1000), Megahertz(900)};
+  gpu.sink = std::make_unique<FakeSink>(gpu_);
+  gpu.meter = {"GPU:0", [this] { return gpu_.read(); }};
+  session_ = std::make_unique<Session>(options(true), std::move(gpu));
+  ASSERT_TRUE(train_until_swept());
+  server_.publish({900, 900, 900, 900});
+  ASSERT_TRUE(train_until([&] { return session_->state().schedule_version == 1; }));
+  for (int i = 0; i < 40; ++i) step(4.0);
+  slowness_ = 1.3;
+  std::size_t told = 0;
+  ASSERT_TRUE(train_until(
+      [&] {
+        return server_.look([&](const JobServer& heard) {
+          if (heard.refused == 0) told = heard.paces.size();
+          return heard.refused > 0 && heard.paces.size() > told;
+        });
+      },
+      4.0));
+  EXPECT_THAT(notices(), ::testing::Not(Contains(HasSubstr("it is left out"))));
 }
 
 TEST_F(SessionPaceTest, ItsEndIsTold) {

@@ -91,6 +91,24 @@ TEST(BuildDag, ChunksMayHaveOperationsOfTheirOwn) {
   }
 }
 
+// First backwards take 4, 5 and 6 % less at three clocks: 5 % with a standard error of 0.6. Of the first forwards 0.4 %
+// is too little, and of the last backwards 0, 6 and 0 % too unsure. What all microbatches take is left alone.
+TEST(BuildDag, FirstAndLastMicrobatchesMayTakeAnotherTime) {
+  const Profile profile = profile_of_rows(
+      "0,forward,1000,0.001,1\n0,forward,900,0.002,1\n0,forward,800,0.004,1\n"
+      "0,forward.first,1000,0.000996,1\n0,forward.first,900,0.001992,1\n0,forward.first,800,0.003984,1\n"
+      "0,backward,1000,0.01,2\n0,backward,900,0.02,2\n0,backward,800,0.04,2\n"
+      "0,backward.first,1000,0.0096,2\n0,backward.first,900,0.019,2\n0,backward.first,800,0.0376,2\n"
+      "0,backward.last,1000,0.01,2\n0,backward.last,900,0.0188,2\n0,backward.last,800,0.04,2\n");
+  const ComputationDag dag = build_dag(spec_of(ScheduleKind::k1f1b, 4), profile);
+  EXPECT_EQ(dag.size(), 8);
+  EXPECT_EQ(count_type(dag, "forward"), 4);
+  EXPECT_EQ(count_type(dag, "backward"), 3);
+  for (int i = 0; i < dag.size(); ++i) {
+    if (dag.type_of(i).instruction == "backward.first") EXPECT_EQ(dag[i].microbatch, 0);
+  }
+}
+
 TEST(BuildDag, EveryDependencyOfTheModelHolds) {
   // Whatever the schedule: a forward follows the forward of the stage before, a gradient the gradient of the stage
   // after, and on the last stage the forward.

@@ -146,21 +146,30 @@ TEST_F(RemeasuringTest, IsNotOrderedForWhatIsHeldBackOrAnnounced) {
   EXPECT_FALSE(client_.schedule("job", 1, next.version, 1.5));
 }
 
-// The ranks that did not measure compare with maximum clocks of before, until they have measured these again.
+// The ranks that did not measure compare with maximum clocks of before, until they have measured these again. The order
+// is in force until the rank has reported twice: what it corrected, and what it measured.
 TEST_F(RemeasuringTest, IsFollowedByMaximumClocks) {
   say(drifted(1, 1.05));
   const RankSchedule ordered = client_.schedule("job", 1, schedule_.version).value();
-  for (MeasurementReport& one : reports_of(job_, 1)) {
-    one.begins_sweep = one.sequence == 0;
-    one.sequence += 100;
-    for (InstructionMeasurement& measured : one.measurements) {
-      if (measured.instruction == "backward") measured.time = 1.05 * measured.time;
+  const auto measure = [&](double ratio, std::int64_t from) {
+    for (MeasurementReport& one : reports_of(job_, 1)) {
+      one.begins_sweep = one.sequence == 0;
+      one.sequence += from;
+      for (InstructionMeasurement& measured : one.measurements) {
+        if (measured.instruction == "backward") measured.time = ratio * measured.time;
+      }
+      client_.post("/v1/jobs/job/measurements", to_json(one));
     }
-    client_.post("/v1/jobs/job/measurements", to_json(one));
-  }
-  EXPECT_EQ(client_.ask("POST", "/v1/jobs/job/ranks/1/profiled", "{}").status, 204u);
+    EXPECT_EQ(client_.ask("POST", "/v1/jobs/job/ranks/1/profiled", "{}").status, 204u);
+  };
+  measure(1.05, 100);
   RankSchedule next = client_.schedule("job", 1, ordered.version).value();
   EXPECT_TRUE(next.at_maximum);
+  EXPECT_TRUE(next.remeasure);
+  measure(1.06, 200);
+  next = client_.schedule("job", 1, next.version).value();
+  EXPECT_TRUE(next.at_maximum);
+  EXPECT_FALSE(next.remeasure);
   const PromiseReport report{1, next.version, 20, next.max_clock_time, next.max_clock_time, false, {}};
   EXPECT_EQ(client_.ask("POST", "/v1/jobs/job/promises", to_json(report).dump()).status, 204u);
   next = client_.schedule("job", 1, next.version).value();

@@ -109,6 +109,29 @@ TEST(Measurements, RanksOfAStageAreItsSlowestAndTheirMean) {
   EXPECT_EQ(options[0].energy, Joules(15.0));
 }
 
+// A stage is as slow as its slowest rank, which may be one that does not know its first microbatches apart.
+TEST(Measurements, FirstMicrobatchesCountWhereAllRanksOfAStageKnowThem) {
+  const auto knows = std::make_shared<MeasurementSums>();
+  const auto does_not = std::make_shared<MeasurementSums>();
+  add_measurements(*knows, {measured("backward", 1410, 1.0, 20.0), measured("backward.first", 1410, 0.9, 18.0)});
+  add_measurements(*does_not, {measured("backward", 1410, 1.0, 20.0)});
+  const Profile profile = merged_profile("job", {{0, 0, knows}, {1, 0, does_not}, {2, 1, knows}});
+  EXPECT_EQ(profile.find(0, "backward.first"), nullptr);
+  ASSERT_NE(profile.find(1, "backward.first"), nullptr);
+  EXPECT_EQ(profile.find(1, "backward.first")->options[0].time, Seconds(0.9));
+}
+
+TEST(JobRules, FirstAndLastMicrobatchesOfComputationsAreKnown) {
+  JobRequest request;
+  request.chunks = 2;
+  for (const char* name : {"backward.first", "forward.1.last", "recompute.first"}) {
+    EXPECT_TRUE(is_known_instruction(request, name)) << name;
+  }
+  for (const char* name : {"p2p.first", "forward.2.last", "forward.first.last", "forward.second", "first"}) {
+    EXPECT_FALSE(is_known_instruction(request, name)) << name;
+  }
+}
+
 // Two ranks of a stage waited at 100 and 96 W over their clocks: (2 * 90 + 2 * 110) / 4 and 96. The stage is planned
 // with 98 W, and a job that states 75 is told.
 TEST(Measurements, WaitingIsTheBlockingPower) {
@@ -466,7 +489,7 @@ TEST(PlanningQueue, ShortGoesFirstAndLongLeavesAThreadToIt) {
   EXPECT_THAT(order, ::testing::ElementsAre("held short", "shortest", "short", "held long", "long"));
 }
 
-// The clock says that a job, expected to take 17 ms (24 operations of 0.7 ms), has taken 6 s when it first tells how
+// The clock says that a job, expected to take 4 ms (24 operations of 0.15 ms), has taken 6 s when it first tells how
 // far it is. It leaves its thread and waits as a long one: also for short ones that come long after it.
 TEST(PlanningQueue, WhatTurnsOutToTakeLongBeginsAnewAsALongOne) {
   std::atomic<int> seconds{1000};

@@ -296,10 +296,8 @@ std::vector<InstructionMeasurement> VirtualTraining::evaluate(const Stage& stage
   std::vector<InstructionMeasurement> found;
   for (const ProfiledClock& clock : profiler.evaluate(source, kTypes)) {
     if (!clock.complete) continue;
-    for (std::size_t type = 0; type < clock.activity.types.size(); ++type) {
-      const InstructionEstimate& one = clock.activity.types[type];
-      if (one.samples == 0 || !(one.energy > Joules(0))) continue;
-      found.push_back({kTypeNames[type], clock.clock, one.time, one.energy, static_cast<std::int64_t>(one.samples)});
+    for (InstructionMeasurement& one : measurements_of(clock, [](std::size_t type) { return kTypeNames[type]; })) {
+      found.push_back(std::move(one));
     }
     if (clock.activity.waiting_share >= 0.01 && clock.activity.waiting >= Watts(1e-6)) {
       found.push_back({"waiting", clock.clock, Seconds(1), clock.activity.waiting * Seconds(1), 1});

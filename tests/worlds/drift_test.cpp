@@ -155,7 +155,8 @@ class LivingTraining {
       job_.count_report(known, report);
       for (const InstructionMeasurement& one : report.measurements) {
         for (std::uint16_t type = 0; type < 2; ++type) {
-          if (one.instruction == VirtualTraining::type_name(type)) times->add(type, one.clock, one.time);
+          if (common_name(one.instruction) != VirtualTraining::type_name(type)) continue;
+          times->add(type, one.clock, one.time, microbatches_of(one.instruction));
         }
         if (one.instruction == "clock_change") times->set_settling(std::min(kSettling, 1.5 * one.time), one.time);
       }
@@ -224,14 +225,16 @@ class LivingTraining {
     ++swept_iterations;
     if (step.clock) rank.guard.count_swept(*step.clock, Seconds(time));
     for (const InstructionMeasurement& one : training_.sweep_end(rank.place.pp_rank, *rank.profiler, step)) {
-      if (std::find(rank.wanted.begin(), rank.wanted.end(), one.instruction) != rank.wanted.end()) {
+      if (std::find(rank.wanted.begin(), rank.wanted.end(), common_name(one.instruction)) != rank.wanted.end()) {
         rank.measured.push_back(one);
       }
     }
     if (!rank.profiler->progress().finished) return;
     rank.profiler.reset();
     refresh_operations(rank.reports, rank.measured);
-    for (const InstructionMeasurement& one : rank.measured) swept_operations.insert(one.instruction);
+    for (const InstructionMeasurement& one : rank.measured) {
+      swept_operations.insert(std::string(common_name(one.instruction)));
+    }
     report_anew(rank);
     plan();
   }
@@ -250,6 +253,7 @@ class LivingTraining {
     const auto clock_of = [](int mhz) { return Megahertz(mhz > 0 ? mhz : 1410); };
     const auto stage = static_cast<std::size_t>(rank.place.pp_rank);
     std::size_t next = 0;
+    std::size_t done[2] = {0, 0};
     for (const InstructionSpan& span : training_.spans(stage)) {
       if (span.type > 1) continue;
       const int mhz = order[next].clock_mhz;
@@ -259,7 +263,7 @@ class LivingTraining {
       }
       ++next;
       rank.watch.add(span.type, clock_of(mhz), clock_of(rank.was_mhz), to_seconds(span.begin - rank.asked_at),
-                     to_seconds(span.end - span.begin));
+                     to_seconds(span.end - span.begin), microbatches_at(done[span.type]++, order.size() / 2));
     }
     rank.watch.step_end(iteration_);
     rank.told.rank = rank.place.rank;
@@ -350,7 +354,7 @@ TEST_P(Drift, OfOneOperationIsMeasuredAndPlannedAnew) {
       for (std::size_t k = 0; k < after[i][0].measurements.size(); ++k) {
         const InstructionMeasurement& was = before[i][0].measurements[k];
         const InstructionMeasurement& is = after[i][0].measurements[k];
-        const bool drifted = static_cast<int>(i) == stage && was.instruction == "backward";
+        const bool drifted = static_cast<int>(i) == stage && common_name(was.instruction) == "backward";
         ASSERT_NEAR(is.time / was.time, drifted ? 1.05 : 1.0, drifted ? 0.01 : 1e-12)
             << "stage " << i << ' ' << was.instruction << ' ' << was.clock.value();
       }

@@ -1,0 +1,47 @@
+// Names of what a stage runs for its first and its last microbatch where that is known apart from the others:
+// "backward.first", "forward.1.last" for chunk 1. They stand in measurements and profiles beside the common name.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace flyball {
+
+// Which microbatches of an iteration.
+enum class Microbatches { kAll, kFirst, kLast };
+
+inline constexpr std::string_view kFirstEnd = ".first";
+inline constexpr std::string_view kLastEnd = ".last";
+
+[[nodiscard]] constexpr Microbatches microbatches_of(std::string_view instruction) {
+  if (instruction.ends_with(kFirstEnd)) return Microbatches::kFirst;
+  return instruction.ends_with(kLastEnd) ? Microbatches::kLast : Microbatches::kAll;
+}
+
+[[nodiscard]] constexpr bool is_own_name(std::string_view instruction) {
+  return microbatches_of(instruction) != Microbatches::kAll;
+}
+
+// Returns the name that all microbatches have: "backward" of "backward.first" and of itself.
+[[nodiscard]] constexpr std::string_view common_name(std::string_view instruction) {
+  const Microbatches of = microbatches_of(instruction);
+  if (of == Microbatches::kAll) return instruction;
+  return instruction.substr(0, instruction.size() - (of == Microbatches::kFirst ? kFirstEnd : kLastEnd).size());
+}
+
+[[nodiscard]] inline std::string own_name(std::string_view common, Microbatches of) {
+  std::string name(common);
+  if (of != Microbatches::kAll) name += of == Microbatches::kFirst ? kFirstEnd : kLastEnd;
+  return name;
+}
+
+// Returns of which microbatches the `index`-th of `count` runs of an instruction in an iteration is.
+[[nodiscard]] constexpr Microbatches microbatches_at(std::size_t index, std::size_t count) {
+  if (index == 0) return Microbatches::kFirst;
+  return index + 1 == count ? Microbatches::kLast : Microbatches::kAll;
+}
+
+// First and last ones are known apart where an iteration has this many runs at least.
+inline constexpr std::size_t kLeastForOwn = 4;
+
+}  // namespace flyball
