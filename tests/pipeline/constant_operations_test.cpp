@@ -102,9 +102,10 @@ TEST(Transfers, ThatOccupyBothDeadlockInNoSchedule) {
 }
 
 // Two chunks and four microbatches; transfers take no time. Behind its fourth forward stage 0 posts this one's output
-// together with the receive of the first gradient: it begins its fifth forward at 6, when that gradient is there, though
-// it needs it for the backward behind it only. Of each pair of a forward and a backward the stages send both outputs when
-// the backward has ended. The pictures come from another program, which goes through Megatron Core's posts in turn.
+// together with the receive of the first gradient: it begins its fifth forward at 6, when that gradient is there,
+// though it needs it for the backward behind it only. Of each pair of a forward and a backward the stages send both
+// outputs when the backward has ended. The pictures come from another program, which goes through Megatron Core's posts
+// in turn.
 TEST(Transfers, OfChunksAreExchangedForAForwardAndABackwardTogether) {
   PipelineSpec spec = spec_of(4);
   spec.schedule = ScheduleKind::kInterleaved1f1b;
