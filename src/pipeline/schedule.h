@@ -35,8 +35,8 @@ using InstructionStream = std::vector<Instruction>;
 // linear in the instructions.
 [[nodiscard]] std::vector<InstructionStream> make_schedule(ScheduleKind kind, int stages, int microbatches, int chunks);
 
-// What a stage of interleaved-1f1b posts together before an instruction of its stream: activations to the next stage and
-// from the one before, gradients to the one before and from the next. The last stage is before the first.
+// What a stage of interleaved-1f1b posts together before an instruction of its stream: activations to the next stage
+// and from the one before, gradients to the one before and from the next. The last stage is before the first.
 struct Exchange {
   int position = 0;  // of the instruction; the stream's length after the last one
   bool send = false;

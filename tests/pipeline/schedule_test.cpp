@@ -32,7 +32,8 @@ TEST(Schedule, GpipeRunsBackwardsInReverse) {
 
 // By hand, from the loops of Megatron Core's forward_backward_pipelining_with_interleaving(): two stages, chunks and
 // microbatches. Stage 0 runs all four forwards, then all backwards; what it gets back after its first one belongs to
-// the second. Stage 1 runs two forwards, two pairs of a forward, which it does not send on, and a backward, two backwards.
+// the second. Stage 1 runs two forwards, two pairs of a forward, which it does not send on, and a backward, and two
+// backwards.
 TEST(Schedule, WhatInterleavedStagesPostTogether) {
   const auto text = [](int stage) {
     std::string all;
