@@ -150,7 +150,8 @@ typedef struct flyball_session_options {
   const char* registration_token;
 
   /* Whether a transfer, which is measured as `p2p`, occupies the stage that sends as well as the one that receives.
-   * It then begins when both stages are ready for it. Default: 0. */
+   * It then begins when both stages are ready for it. With chunks, a stage exchanges all that it sends and receives
+   * for a forward and the backward behind it together, as Megatron Core does if overlap_p2p_comm is off. Default: 0. */
   int transfers_occupy_both;
 
   /* Whether the ranks can run their computations in an order that the planner chooses. They then run it in those

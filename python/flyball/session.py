@@ -180,7 +180,9 @@ class Session:
                         envpipe) may, and so may the default one if a memory limit is given. One of: fixed, free.
       transfers_occupy_both
                         Whether a transfer, which is measured as `p2p`, occupies the stage that sends as well as the one
-                        that receives. It then begins when both stages are ready for it.
+                        that receives. It then begins when both stages are ready for it. With chunks, a stage exchanges
+                        all that it sends and receives for a forward and the backward behind it together, as Megatron
+                        Core does if overlap_p2p_comm is off.
       places_transfers  Whether the ranks post transfers that occupy both stages where their schedules say so. If not, a
                         job with such transfers keeps its schedule's order, since its stages would wait for each other
                         in a circle.

@@ -4,11 +4,13 @@
 // A transfer that occupies both stages is one node that waits for both and that both wait for: after it comes what the
 // sender runs next, before it what the receiver ran last. The transfers of a stage between two of its computations are
 // thus posted together and go on together, as frameworks batch a send with the receive that follows it. Other orders
-// place transfers elsewhere (plan/stage_orders.h).
+// place transfers elsewhere (plan/stage_orders.h). In the interleaved schedule this would be a circle; there each stage
+// posts them as Megatron does (interleaved_exchanges()), and waits for both ends even if they take no time.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -73,7 +75,11 @@ class DagBuilder {
     if (spec_.split_backward) split_backwards(streams);
     check_constant_operations();
     for (int stage = 0; stage < stages_; ++stage) add_stream(stage, streams[at(stage)]);
-    for (int m = 0; m < spec_.microbatches; ++m) add_dependencies(m);
+    if (exchanges()) {
+      add_exchanges();
+    } else {
+      for (int m = 0; m < spec_.microbatches; ++m) add_dependencies(m);
+    }
     ComputationDag dag(profile_.source, stages_, std::move(types_), std::move(nodes_), edges_);
     if (spec_.transfers_occupy_both) dag.set_transfers_occupy_both();
     return dag;
@@ -170,11 +176,6 @@ class DagBuilder {
   }
 
   void check_constant_operations() const {
-    if (spec_.transfers_occupy_both && spec_.chunks > 1) {
-      throw UsageError(
-          "with chunks, transfers that occupy both stages would let all stages wait for each other in a circle; write "
-          "occupies = \"receiver\" in [p2p], as such schedules receive ahead");
-    }
     const int stages = stages_;
     // With chunks there is also a link from the last stage to the first; with two stages it is the one that they have.
     const int links = spec_.chunks > 1 && stages > 2 ? stages : stages - 1;
@@ -295,7 +296,11 @@ class DagBuilder {
     const bool everywhere =
         spec_.data_load ? spec_.data_load->time.size() > 1 : profile_.find(stage, kDataLoadName) != nullptr;
     const int loading_chunk = stage == 0 ? 0 : spec_.chunks - 1;
-    for (const Instruction& instruction : stream) {
+    std::vector<Exchange> posted;
+    if (exchanges()) posted = interleaved_exchanges(stage, stages_, spec_.microbatches, spec_.chunks);
+    auto exchange = posted.begin();
+    for (int position = 0; position < std::ssize(stream); ++position) {
+      const Instruction& instruction = stream[at(position)];
       const int virtual_stage = instruction.chunk * stages_ + stage;
       const Key key{static_cast<int>(instruction.kind), virtual_stage, instruction.microbatch};
       // The stage's input goes to the first operation before the computation, if there is one.
@@ -304,7 +309,8 @@ class DagBuilder {
         append(add_node(type, instruction.microbatch, instruction.chunk));
         entry_of_.try_emplace(key, previous);
       };
-      if (const std::string_view receive = receive_of(instruction.kind, virtual_stage); !receive.empty()) {
+      const bool exchanged = exchange != posted.end() && exchange->position == position;
+      if (const std::string_view receive = receive_of(instruction.kind, virtual_stage, exchanged); !receive.empty()) {
         enter_by(constant_type(stage, receive, std::nullopt));
       }
       if (instruction.kind == InstructionKind::kForward && instruction.chunk == loading_chunk &&
@@ -314,6 +320,18 @@ class DagBuilder {
       const int node = add_node(profiled_type(stage, instruction), instruction.microbatch, instruction.chunk);
       node_of_[key] = node;
       append(node);
+      if (exchanged) {
+        const int entered = entry(instruction.kind, virtual_stage, instruction.microbatch);
+        if (exchange->receive) received_[{stage, false}].push_back(entered);
+        if (exchange->receive_back) received_[{stage, true}].push_back(entered);
+        ++exchange;
+      }
+      if (exchange == posted.end() || exchange->position != position + 1) continue;
+      // The forward that is sent is the last computation or, in front of a backward, the one before it.
+      const Instruction& forward =
+          stream[at(std::max(0, instruction.kind == InstructionKind::kForward ? position : position - 1))];
+      if (exchange->send) sent_[{stage, false}].emplace_back(node, forward.microbatch);
+      if (exchange->send_back) sent_[{stage, true}].emplace_back(node, instruction.microbatch);
     }
     const int sync = constant_type(stage, kGradientSyncName, spec_.gradient_sync);
     if (sync >= 0) append(add_node(sync, -1, 0));
@@ -326,10 +344,15 @@ class DagBuilder {
     return found == node_of_.end() ? -1 : found->second;
   }
 
-  // The name of the handover before the computation; empty where its input comes from no other stage.
-  std::string_view receive_of(InstructionKind kind, int virtual_stage) const {
+  // Whether stages post transfers together and wait for both ends of all of them.
+  bool exchanges() const { return spec_.transfers_occupy_both && spec_.chunks > 1 && stages_ > 1; }
+
+  // The name of the handover before the computation; empty where its input comes from no other stage or, where stages
+  // exchange, where no exchange is in front of it.
+  std::string_view receive_of(InstructionKind kind, int virtual_stage, bool exchanged) const {
     using enum InstructionKind;
     if (stages_ == 1) return {};
+    if (exchanges()) return !exchanged ? std::string_view() : kind == kForward ? kReceiveName : kReceiveBackName;
     if (kind == kForward) return virtual_stage > 0 ? kReceiveName : std::string_view();
     const bool takes_gradient = kind == (split_backward_ ? kBackwardInput : kBackward);
     return takes_gradient && virtual_stage + 1 < virtual_stages_ ? kReceiveBackName : std::string_view();
@@ -345,13 +368,29 @@ class DagBuilder {
   // An edge between virtual stages, through a transfer where they lie on different GPUs and transfers take time.
   void send(int before, int after, int from_stage, int to_stage, int microbatch) {
     const int transfer = from_stage == to_stage ? -1 : transfer_type(from_stage, to_stage);
-    if (transfer < 0) return link(before, after);
+    if (transfer < 0) {
+      link(before, after);
+      const int last = before_[at(after)];
+      const int next = after_[at(before)];
+      if (exchanges() && last >= 0 && next >= 0) link(last, next);
+      return;
+    }
     const int hop = add_node(transfer, microbatch, 0);
     link(before, hop);
     link(hop, after);
     if (!spec_.transfers_occupy_both) return;
     if (const int last = before_[at(after)]; last >= 0) link(last, hop);
     if (const int next = after_[at(before)]; next >= 0) link(hop, next);
+  }
+
+  void add_exchanges() {
+    for (const auto& [way, sent] : sent_) {
+      const auto& [stage, back] = way;
+      const int to = (stage + (back ? stages_ - 1 : 1)) % stages_;
+      const std::vector<int>& received = received_[{to, back}];
+      assert(received.size() == sent.size());
+      for (std::size_t i = 0; i < sent.size(); ++i) send(sent[i].first, received[i], stage, to, sent[i].second);
+    }
   }
 
   void add_dependencies(int microbatch) {
@@ -379,7 +418,11 @@ class DagBuilder {
   std::vector<Computation> nodes_;
   std::vector<Edge> edges_;
   std::map<Key, int> node_of_;
-  std::map<Key, int> entry_of_;      // of the computations that are received or loaded for
+  std::map<Key, int> entry_of_;  // of the computations that are received or loaded for
+  // Where stages exchange, by stage and whether back: the computations in front of which they receive, and those behind
+  // which they send, with the microbatch of what is sent.
+  std::map<std::pair<int, bool>, std::vector<int>> received_;
+  std::map<std::pair<int, bool>, std::vector<std::pair<int, int>>> sent_;
   std::vector<int> before_, after_;  // per node of a stage: its neighbours in the stage's order, or -1
 };
 

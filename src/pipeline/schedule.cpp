@@ -58,6 +58,10 @@ InstructionStream zb_h1(int stage, int stages, int microbatches) {
   return stream;
 }
 
+int interleaved_warmup(int stage, int stages, int microbatches, int chunks) {
+  return std::min((stages - stage - 1) * 2 + (chunks - 1) * stages, microbatches * chunks);
+}
+
 // Microbatches travel in groups of `stages`: a group passes chunk 0, then chunk 1, ..., then the next group starts.
 InstructionStream interleaved(int stage, int stages, int microbatches, int chunks) {
   const int total = microbatches * chunks;
@@ -68,7 +72,7 @@ InstructionStream interleaved(int stage, int stages, int microbatches, int chunk
   const auto backward = [&](int k) {
     return Instruction{kBackward, k / group * stages + k % stages, chunks - 1 - k % group / stages};
   };
-  const int warmup = std::min((stages - stage - 1) * 2 + (chunks - 1) * stages, total);
+  const int warmup = interleaved_warmup(stage, stages, microbatches, chunks);
   InstructionStream stream;
   for (int k = 0; k < warmup; ++k) stream.push_back(forward(k));
   for (int k = 0; k < total; ++k) {
@@ -141,6 +145,34 @@ std::vector<InstructionStream> make_schedule(ScheduleKind kind, int stages, int 
     }
   }
   return streams;
+}
+
+std::vector<Exchange> interleaved_exchanges(int stage, int stages, int microbatches, int chunks) {
+  const bool first = stage == 0;
+  const bool last = stage == stages - 1;
+  const int total = microbatches * chunks;
+  const int warmup = interleaved_warmup(stage, stages, microbatches, chunks);
+  const int pairs = total - warmup;
+  // Whether the k-th forward, or backward, goes through the last chunk that its microbatch comes to.
+  const auto in_last_chunk = [&](int k) { return k % (stages * chunks) / stages == chunks - 1; };
+  // What ends on a stage in its last chunk is not sent on. The stage where chunks begin takes what the other one, at
+  // which they end, has computed as many turns before as the pipeline is long, whether it needs it yet or not.
+  const auto sends = [&](int k, bool ends) { return !(ends && in_last_chunk(k)); };
+  const auto receives = [&](int k, bool begins) {
+    return !begins || (k >= stages - 1 && !in_last_chunk(k - stages + 1));
+  };
+  std::vector<Exchange> exchanges;
+  if (!first) exchanges.push_back({0, false, true, false, false});
+  for (int k = 0; k < warmup; ++k) {
+    exchanges.push_back({k + 1, sends(k, last), k + 1 < total && receives(k, first), false, k + 1 == warmup && !last});
+  }
+  for (int k = 0; k < total; ++k) {
+    const int forward = k + warmup;
+    exchanges.push_back({warmup + k + 1 + std::min(k + 1, pairs), k < pairs && sends(forward, last),
+                         k + 1 < pairs && receives(forward, first), sends(k, first),
+                         k + 1 < total && receives(k, last)});
+  }
+  return exchanges;
 }
 
 }  // namespace flyball

@@ -35,4 +35,20 @@ using InstructionStream = std::vector<Instruction>;
 // linear in the instructions.
 [[nodiscard]] std::vector<InstructionStream> make_schedule(ScheduleKind kind, int stages, int microbatches, int chunks);
 
+// What a stage of interleaved-1f1b posts together before an instruction of its stream: activations to the next stage
+// and from the one before, gradients to the one before and from the next. The last stage is before the first.
+struct Exchange {
+  int position = 0;  // of the instruction; the stream's length after the last one
+  bool send = false;
+  bool receive = false;
+  bool send_back = false;
+  bool receive_back = false;
+};
+
+// The exchanges of a stage in an engine whose stages wait until all that they post has been transferred: those of
+// Megatron Core 0.16 with overlap_p2p_comm off (forward_backward_pipelining_with_interleaving()). After the warm-up a
+// stage posts once for a forward and the backward behind it. In each direction, the n-th that a stage sends is the n-th
+// that the other receives. Of two stages or more, and a shape that make_schedule() takes.
+[[nodiscard]] std::vector<Exchange> interleaved_exchanges(int stage, int stages, int microbatches, int chunks);
+
 }  // namespace flyball

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -51,35 +52,44 @@ Delays shortest_delays(const ComputationDag& dag, const ExecutedStep& step) {
   return delays;
 }
 
-// What has to be subtracted from each stage's times to get times by the wall clock of the first stage.
+// How far the clock of `to` is ahead of that of `from`, and how unsure that is, of stages with a link.
+struct Difference {
+  Nanoseconds ahead = 0;
+  Nanoseconds unsure = 0;
+};
+
+Difference difference(const Delays& delays, int from, int to) {
+  const auto there = delays.find({from, to});
+  const auto back = delays.find({to, from});
+  constexpr Nanoseconds kUnsure = std::numeric_limits<Nanoseconds>::max();
+  if (there == delays.end()) return {-back->second, kUnsure};
+  if (back == delays.end()) return {there->second, kUnsure};
+  // The delay there is latency + difference, the delay back is latency - difference.
+  return {(there->second - back->second) / 2, there->second + back->second};
+}
+
+// What has to be subtracted from each stage's times to get times by the wall clock of the first stage. Stages are
+// reached by the surest links: between the last and the first stage of an interleaved schedule hardly anything is
+// waited for, so that its shortest delays are no transfers.
 std::vector<Nanoseconds> clock_offsets(int stages, const Delays& delays) {
   std::vector<std::optional<Nanoseconds>> offset(at(stages));
-  const auto visit = [&](int first) {
-    offset[at(first)] = 0;
-    std::vector<int> reached{first};
-    for (std::size_t k = 0; k < reached.size(); ++k) {
-      const int from = reached[k];
-      for (int to = 0; to < stages; ++to) {
-        if (offset[at(to)]) continue;
-        const auto there = delays.find({from, to});
-        const auto back = delays.find({to, from});
-        if (there == delays.end() && back == delays.end()) continue;
-        // The delay there is latency + difference, the delay back is latency - difference.
-        Nanoseconds difference = 0;
-        if (there == delays.end()) {
-          difference = -back->second;
-        } else if (back == delays.end()) {
-          difference = there->second;
-        } else {
-          difference = (there->second - back->second) / 2;
-        }
-        offset[at(to)] = *offset[at(from)] + difference;
-        reached.push_back(to);
-      }
+  for (int reached = 0; reached < stages; ++reached) {
+    std::optional<Difference> surest;
+    int next = -1;
+    const auto look = [&](int from, int to) {
+      if (!offset[at(from)] || offset[at(to)]) return;
+      const Difference found = difference(delays, from, to);
+      if (surest && surest->unsure <= found.unsure) return;
+      surest = Difference{*offset[at(from)] + found.ahead, found.unsure};
+      next = to;
+    };
+    for (const auto& [link, delay] : delays) {
+      look(link.first, link.second);
+      look(link.second, link.first);
     }
-  };
-  for (int stage = 0; stage < stages; ++stage) {
-    if (!offset[at(stage)]) visit(stage);
+    // A stage that no link reaches keeps its own clock, as the first one does.
+    if (!surest) next = static_cast<int>(std::find(offset.begin(), offset.end(), std::nullopt) - offset.begin());
+    offset[at(next)] = surest ? surest->ahead : 0;
   }
   std::vector<Nanoseconds> all;
   for (const auto& one : offset) all.push_back(*one);

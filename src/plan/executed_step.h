@@ -41,9 +41,10 @@ struct MeasuredTimes {
 // show by how much. A computation that needs a transfer starts after the computation that sent it has finished, and the
 // shortest such delay between two stages is that of a transfer that was waited for. If a transfer takes as long in both
 // directions, half the difference of the two delays is the difference of the wall clocks (Cristian, Distributed
-// Computing 3, 1989). Stages with transfers in only one direction are aligned as if the shortest took no time.
-// Operations of constant time, which nobody measures, take no time and follow what they wait for. Cost:
-// O(nodes + edges).
+// Computing 3, 1989). Of several ways from stage to stage the links with the shortest delays count. Stages with
+// transfers in only one direction are aligned as if the shortest took no time. Operations of constant time, which
+// nobody measures, take no time and follow what they wait for. Cost:
+// O(nodes + edges + stages * links).
 [[nodiscard]] ExecutedStep join_stages(const ComputationDag& dag, std::span<const std::vector<MeasuredTimes>> stages);
 
 }  // namespace flyball

@@ -133,7 +133,9 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
              "may, and so may the default one if a memory limit is given.")
       .field("transfers_occupy_both", &R::transfers_occupy_both,
              "Whether a transfer, which is measured as `p2p`, occupies the stage that sends as well as the one that "
-             "receives. It then begins when both stages are ready for it.",
+             "receives. It then begins when both stages are ready for it. With chunks, a stage exchanges all that it "
+             "sends and receives for a forward and the backward behind it together, as Megatron Core does if "
+             "overlap_p2p_comm is off.",
              {.left_out = true})
       .field(
           "places_transfers", &R::places_transfers,
@@ -152,10 +154,6 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
         if (job.order == JobOrder::kFree && !job.executes_order) {
           object.refuse("order", "is free, but the ranks do not execute an order",
                         "set executes_order if they do, or leave out order");
-        }
-        if (job.transfers_occupy_both && job.chunks > 1) {
-          object.refuse("transfers_occupy_both", "is true of a job with chunks",
-                        "leave it out: with chunks all stages would wait for each other in a circle");
         }
         if (job.ranks() > kMostRanks) {
           object.refuse("data_parallel", fmt::format("makes a job of {} ranks", job.ranks()),

@@ -90,17 +90,9 @@ TEST(SessionOptions, OnlyPlannersThatAdjustPlansAskForExecutedSteps) {
   EXPECT_FALSE(read(R"({"planner": "envpipe", "executed_steps": false})").job.executed_steps);
 }
 
-// The job's, with what the server would refuse.
 TEST(SessionOptions, TransfersMayOccupyBothStages) {
   EXPECT_FALSE(read("{}").job.transfers_occupy_both);
   EXPECT_TRUE(read(R"({"transfers_occupy_both": true})").job.transfers_occupy_both);
-  EXPECT_THAT(refusal({{"server", "planner:1"},
-                       {"job", "j"},
-                       {"token", std::string(32, 't')},
-                       {"schedule", "interleaved-1f1b"},
-                       {"chunks", 2},
-                       {"transfers_occupy_both", true}}),
-              HasSubstr("transfers_occupy_both: is true of a job with chunks"));
 }
 
 TEST(SessionOptions, RefusalsNameTheOption) {

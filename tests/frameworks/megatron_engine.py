@@ -39,7 +39,7 @@ class Engine:
     def __init__(self, options, board):
         self.options, self.board = options, board
         self.rank, ranks = dist.get_rank(), dist.get_world_size()
-        self.chunks = 2 if options.schedule == "Interleaved1F1B" else 1
+        self.chunks = 2 if options.schedule.startswith("Interleaved1F1B") else 1
         parallel_state.initialize_model_parallel(
             pipeline_model_parallel_size=ranks,
             virtual_pipeline_model_parallel_size=self.chunks if self.chunks > 1 else None)
@@ -49,6 +49,7 @@ class Engine:
         self.config = TransformerConfig(
             num_layers=ranks * self.chunks, hidden_size=WIDTH, num_attention_heads=1, pipeline_dtype=torch.float32,
             pipeline_model_parallel_size=ranks, batch_p2p_comm=False,
+            overlap_p2p_comm=options.schedule == "Interleaved1F1B",  # what Megatron-LM does unless it is told not to
             virtual_pipeline_model_parallel_size=self.chunks if self.chunks > 1 else None)
         self.config.finalize_model_grads_func = lambda *_, **__: None
         self.model = [Stage(chunk * ranks + self.rank, self.config) for chunk in range(self.chunks)]

@@ -4,7 +4,7 @@
     run.py [PART]...        parts: see --list; all where none is named
 
 Prints a table of what plans promised and what the boards' counters measured, and whether losses and weights are the
-same, bit by bit, without Flyball. Fails where a part does not run or where Flyball changes what is computed. A part
+same, bit by bit, without Flyball; build/logs/frameworks-PART.json has when each computation ran. Fails where a part does not run or where Flyball changes what is computed. A part
 whose package is not installed is skipped, and said to be. On a busy machine processes get their turn late, and
 iterations by plan take longer than promised, or the session gives the plan up: the figures say something where the
 share of late sleeps beside them is small.
@@ -40,6 +40,7 @@ PIPELINES = {
     "deepspeed": ("DeepSpeed", "deepspeed", "1F1B"),
     "megatron": ("Megatron Core", "megatron", "1F1B"),
     "megatron-interleaved": ("Megatron Core", "megatron", "Interleaved1F1B"),
+    "megatron-no-overlap": ("Megatron Core", "megatron", "Interleaved1F1B-no-overlap"),
 }
 TESTS = {"callbacks": ["transformers", "pytorch_lightning"], "zeus": ["zeus", "torch"]}
 
@@ -116,6 +117,11 @@ def figures(part, reports, frontier, same, late):
     def spread(values, digits):
         return f"{statistics.mean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f}"
 
+    def unsteady(windows):
+        """How far single iterations are from each other: standard deviation, per cent of their mean."""
+        times = [one["end"] - one["begin"] for window in windows for one in window["iterations"]]
+        return 100 * statistics.stdev(times) / statistics.mean(times)
+
     base, planned, promised = (reports[0][name] for name in ("maximum clocks", "planned", "promised"))
     usual = statistics.mean(window["energy_j"] for window in base)
     name, _, schedule = PIPELINES[part]
@@ -127,7 +133,8 @@ def figures(part, reports, frontier, same, late):
             spread([window["time_s"] for window in planned], 3), promise[1],
             spread([window["energy_j"] for window in planned], 1), promise[2],
             spread([100 * (1 - window["energy_j"] / usual) for window in planned], 2),
-            str(len(reports[0]["losses"])), "identical" if same else "DIFFERENT", f"{100 * late:.1f}"]
+            str(len(reports[0]["losses"])), "identical" if same else "DIFFERENT",
+            f"{unsteady(base):.1f}, {unsteady(planned):.1f}", f"{100 * late:.1f}"]
 
 
 def run_tests(part):
@@ -139,12 +146,13 @@ def run_tests(part):
 
 def print_table(rows):
     head = ["framework", "schedule", "maximum s", "plan s", "measured", "plan J", "measured", "saving %", "measured",
-            "iterations", "results", "late %"]
+            "iterations", "results", "unsteady %", "late %"]
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     for row in [head, ["-" * width for width in widths], *rows]:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
     print("Per iteration: at maximum clocks, what the plan promised, and what three windows of iterations measured (mean\n"
           "± standard deviation); saving: against maximum clocks, as planned, and as measured before the profiling;\n"
+          "unsteady: standard deviation of single iterations at maximum clocks, and by plan, in per cent of their mean;\n"
           "late: of sleeps of 10 ms, the share that ended over 5 ms late.")
 
 

@@ -6,7 +6,8 @@ there: real forwards, backwards and gradients over gloo on the processor, clocks
     trainer.py --engine deepspeed --json FILE --steps N            N iterations without it, and without GPUs
 
 Writes to FILE what the boards' counters say of iterations at maximum clocks and by plan, what the plan promises, every
-loss, and a hash of each rank's weights.
+loss, a hash of each rank's weights, and of each measured iteration its seconds and when its computations ran (seconds
+of the machine's clock, the same on all ranks).
 """
 
 import argparse
@@ -17,6 +18,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import torch
@@ -41,14 +43,19 @@ class Board:
 
     def __init__(self, rank, there):
         self.rank = rank
+        self.trace = []  # of this iteration: function, begin, end
         self.simulated = SimulatedGpu(rank) if there else None
 
     def computes(self, kind, seconds, function):
         """`function`, while which the GPU is at work, as a real one is by itself."""
 
         def computed(*args, **kwargs):
-            with self.simulated.computes(kind, seconds):
-                return function(*args, **kwargs)
+            begin = time.monotonic()
+            try:
+                with self.simulated.computes(kind, seconds):
+                    return function(*args, **kwargs)
+            finally:
+                self.trace.append((function.__name__, begin, time.monotonic()))
 
         return computed if self.simulated else function
 
@@ -103,7 +110,7 @@ class Trainer:
         self.board = Board(self.rank, there=options.steps == 0)
         module = importlib.import_module(f"{options.engine}_engine")
         self.engine = module.Engine(options, self.board)
-        self.losses = []
+        self.losses, self.iterations = [], []
 
     def quick_sessions(self):
         """The page's session, with what only the tests need."""
@@ -126,7 +133,9 @@ class Trainer:
         return opened
 
     def iterate(self, done=False):
+        self.board.trace, begin = [], time.monotonic()
         losses, all_done = self.engine.iterate(len(self.losses), done)
+        self.iterations.append({"begin": begin, "end": time.monotonic(), "trace": self.board.trace})
         self.losses.append(losses)
         return all_done
 
@@ -146,7 +155,8 @@ class Trainer:
                     self.iterate()
             joules = torch.tensor([window.energy_j], dtype=torch.float64)
             dist.all_reduce(joules)
-            windows.append({"time_s": window.time_s / count, "energy_j": joules.item() / count})
+            windows.append({"time_s": window.time_s / count, "energy_j": joules.item() / count,
+                            "iterations": self.iterations[-count:]})
         return windows
 
     def train_with_flyball(self):
@@ -197,7 +207,8 @@ def run(rank, options, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", choices=ENGINES, required=True)
-    parser.add_argument("--schedule", choices=("1F1B", "GPipe", "Interleaved1F1B"), default="1F1B")
+    parser.add_argument("--schedule", choices=("1F1B", "GPipe", "Interleaved1F1B", "Interleaved1F1B-no-overlap"),
+                        default="1F1B")
     parser.add_argument("--ranks", type=int, default=4, help="processes, one GPU each (default 4)")
     parser.add_argument("--microbatches", type=int, default=8, help="microbatches per iteration (default 8)")
     parser.add_argument("--clock-stride", type=int, default=12, help="N: profile every N-th clock (default 12)")

@@ -30,6 +30,23 @@ TEST(Schedule, GpipeRunsBackwardsInReverse) {
   }
 }
 
+// By hand, from the loops of Megatron Core's forward_backward_pipelining_with_interleaving(): two stages, chunks and
+// microbatches. Stage 0 runs all four forwards, then all backwards; what it gets back after its first one belongs to
+// the second. Stage 1 runs two forwards, two pairs of a forward, which it does not send on, and a backward, and two
+// backwards.
+TEST(Schedule, WhatInterleavedStagesPostTogether) {
+  const auto text = [](int stage) {
+    std::string all;
+    for (const Exchange& one : interleaved_exchanges(stage, 2, 2, 2)) {
+      all += " " + std::to_string(one.position) + (one.send ? ">" : "") + (one.receive ? "<" : "") +
+             (one.send_back ? "S" : "") + (one.receive_back ? "R" : "");
+    }
+    return all;
+  };
+  EXPECT_EQ(text(0), " 1> 2>< 3>< 4>R 5SR 6SR 7R 8");
+  EXPECT_EQ(text(1), " 0< 1>< 2>< 4<S 6SR 7SR 8S");
+}
+
 // PipeDream-flush: stage s of p runs p - s - 1 forwards ahead, then forwards and backwards by turns.
 TEST(Schedule, OneForwardOneBackward) {
   EXPECT_EQ(stage_text(ScheduleKind::k1f1b, 4, 6, 0), "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5");

@@ -77,6 +77,19 @@ TEST(ExecutedStep, UnequalLatenciesShiftByHalfTheirDifference) {
   EXPECT_THAT(find_critical_path(dag, joined), Eq(find_critical_path(dag, delayed)));
 }
 
+// The last stage sends its first chunk's activations to the first one, which has other work until it needs them: the
+// shortest delay of this link is no transfer, and tells nothing of the clocks.
+TEST(ExecutedStep, StagesOfAnInterleavedScheduleAreJoinedByLinksThatAreWaitedFor) {
+  PipelineSpec spec;
+  spec.schedule = ScheduleKind::kInterleaved1f1b;
+  spec.microbatches = 8;
+  spec.chunks = 2;
+  const ComputationDag dag = build_dag(spec, modelled_profile({0.030, 0.030, 0.036, 0.032}));
+  const ClockPlan plan = plan_of_types(dag, valley_options(dag));
+  const ExecutedStep delayed = with_latency(dag, plan, 1'500'000, 1'500'000);
+  EXPECT_THAT(join_stages(dag, measured(dag, delayed, {0, -7, 1'000'000'000, 9})).start, Eq(delayed.start));
+}
+
 // Transfers and the optimizer are in the DAG, but nobody measures them.
 TEST(ExecutedStep, WhatIsNotMeasuredFollowsAtOnce) {
   std::vector<OperationProfile> operations;

@@ -84,7 +84,7 @@ def train_step(forward_step_func, microbatches, model, optimizer, scheduler, con
     gradients = schedules.forward_backward(microbatches, config=config)
     return gradients, optimizer.step()
 def train(steps, microbatches=2):
-    config = SimpleNamespace(finalize_model_grads_func=lambda model: None)
+    config = SimpleNamespace(finalize_model_grads_func=lambda model: None, overlap_p2p_comm=False)
     optimizer = SimpleNamespace(step=lambda: "stepped")
     return [train_step(None, microbatches, None, optimizer, None, config, forward_backward_func=None)
             for _ in range(steps)]
@@ -251,6 +251,7 @@ def test_megatrons_chunks_are_told_apart_by_their_order(one_gpu):
     kinds = [call for call in calls if "ward" in call]
     assert kinds == 2 * (4 * ["forward", "backward.1"] + 4 * ["forward.1", "backward"])
     assert (options["schedule"], options["stages"], options["chunks"]) == ("interleaved-1f1b", 4, 2)
+    assert options["transfers_occupy_both"]
 
 
 # Two ranks of a pipeline with two chunks each, in one process, one after the other.

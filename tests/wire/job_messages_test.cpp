@@ -172,8 +172,6 @@ TEST(JobMessages, RefusalsNameTheField) {
   refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"blocking_power_w":[1,"x"]})", "blocking_power_w");
   refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"switch_latency_s":-1})", "switch_latency_s");
   refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"min_dwell_s":61})", "min_dwell_s");
-  refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"chunks":2,"transfers_occupy_both":true})",
-          "transfers_occupy_both: is true of a job with chunks");
   refused(read_message<JobRequest>, R"({"stages":1000,"microbatches":4,"data_parallel":1000})", "1000000 ranks");
   refused(read_message<RankRequest>, R"({"rank":-1,"dp_rank":0,"pp_rank":0,"tp_rank":0})", "rank");
   refused(read_message<RankRequest>, R"({"rank":1,"dp_rank":0,"pp_rank":0,"tp_rank":0,"clocks_mhz":[1,-2]})",
