@@ -48,6 +48,7 @@ struct EngineJob {
   std::string comment;
   EngineJobState state = EngineJobState::kPending;
   bool held = false;      // pending until start()
+  bool put_back = false;  // held since it was put back into the queue, and by that
   bool depends = false;   // it waits for other jobs, held or not
   std::string reason;     // why it is pending or has failed, in the engine's words
   int restarts = 0;       // how often it was put back into the queue

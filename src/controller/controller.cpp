@@ -217,7 +217,10 @@ void Controller::hold(Job& job) {
 
 bool Controller::release(Job& job) {
   const bool done = try_to("start", job.seen, [&] { engine_.start(job.seen); });
-  if (done) set_held(job, false);
+  if (done) {
+    job.record.released = job.seen.restarts;
+    set_held(job, false);
+  }
   return done;
 }
 
@@ -325,7 +328,7 @@ void Controller::settled(Job& job) {
   ClusterJob& one = scheduler_->state().jobs[at(job.index)];
   one.in_transition = false;
   if (!one.has_gpus()) return;
-  try_to("explain", job.seen, [&] { engine_.explain(job.seen, "flyball: " + job.why); });
+  if (!job.why.empty()) try_to("explain", job.seen, [&] { engine_.explain(job.seen, "flyball: " + job.why); });
   settle(job.index);
   one.phase = JobPhase::kRunning;
   one.done = job.record.iteration;

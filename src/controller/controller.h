@@ -141,6 +141,7 @@ class Controller : private SchedulerHost {
   // Before a decision.
   void begin(const EngineView& view);
   void read_jobs(const EngineView& view, Seconds now);
+  void note_start(Job& job);
   void end(std::int64_t id, const char* how);
   struct TakenReport {
     ElasticReport report;

@@ -104,6 +104,7 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
       job.asked.reset();
     }
     job.seen = seen;
+    note_start(job);
     if (seen.state == EngineJobState::kPending) waits(job, now, job.wanted.has_value());
   }
   for (const OddEntry& odd : view.odd) {
@@ -133,6 +134,24 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
     if (over) store_.forget(one.first);
     return over;
   });
+}
+
+// An engine that is killed may forget the last seconds: a job that was released, or ran, is held again as it was
+// before, with the same count of restarts. That is our hold. A job that somebody else puts back has one restart more.
+void Controller::note_start(Job& job) {
+  JobRecord& record = job.record;
+  if (job.seen.state == EngineJobState::kRunning && record.ran != job.seen.restarts) {
+    record.ran = job.seen.restarts;
+    changed_.insert(record.job);
+  }
+  if (!job.seen.held || record.held) return;
+  const bool is_lost = record.ran >= job.seen.restarts || (job.seen.put_back && record.released >= job.seen.restarts);
+  if (!is_lost) return;
+  record.held = true;
+  record.ran = -1;
+  changed_.insert(record.job);
+  log_(fmt::format("job {} had been started, and is held as it was before that: the cluster engine has lost its start",
+                   record.job));
 }
 
 // Releases a job that is no longer elastic, where we hold it. Returns whether nothing is left to be done for it.

@@ -10,14 +10,15 @@
 namespace flyball {
 namespace {
 
-constexpr std::int64_t kFormat = 2;
+constexpr std::int64_t kFormat = 3;
 constexpr std::int64_t kApplication = 0x666c7963;  // "flyc"
 
 constexpr const char* kTables = R"(
 CREATE TABLE IF NOT EXISTS transitions(job INTEGER PRIMARY KEY, restarts INTEGER NOT NULL, nodes TEXT NOT NULL,
   gpus_per_node INTEGER NOT NULL, speed INTEGER NOT NULL, since REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS jobs(job INTEGER PRIMARY KEY, iteration REAL NOT NULL, iterations REAL NOT NULL,
-  failures INTEGER NOT NULL, told INTEGER NOT NULL, held INTEGER NOT NULL);
+  failures INTEGER NOT NULL, told INTEGER NOT NULL, held INTEGER NOT NULL,
+  released INTEGER NOT NULL, ran INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS costs(kind TEXT NOT NULL, gpus INTEGER NOT NULL, nodes INTEGER NOT NULL,
   clock_mhz REAL NOT NULL, time_s REAL NOT NULL, energy_j REAL NOT NULL,
   PRIMARY KEY(kind, gpus, nodes, clock_mhz)) WITHOUT ROWID;
@@ -52,6 +53,10 @@ ControllerStore::ControllerStore(const std::string& path) : database_(path.empty
   in_transaction([&] {
     // Format 1 did not say who holds a job; it was we, then.
     if (tables > 0 && format < 2) database_.execute("ALTER TABLE jobs ADD COLUMN held INTEGER NOT NULL DEFAULT 1");
+    if (tables > 0 && format < 3) {
+      database_.execute("ALTER TABLE jobs ADD COLUMN released INTEGER NOT NULL DEFAULT -1");
+      database_.execute("ALTER TABLE jobs ADD COLUMN ran INTEGER NOT NULL DEFAULT -1");
+    }
     database_.execute(kTables);
     database_.execute(fmt::format("PRAGMA application_id={}; PRAGMA user_version={}", kApplication, kFormat).c_str());
   });
@@ -90,10 +95,12 @@ std::vector<Transition> ControllerStore::transitions() {
 
 std::vector<JobRecord> ControllerStore::jobs() {
   std::vector<JobRecord> all;
-  Statement rows(database_, "SELECT job, iteration, iterations, failures, told, held FROM jobs ORDER BY job");
+  Statement rows(database_,
+                 "SELECT job, iteration, iterations, failures, told, held, released, ran FROM jobs ORDER BY job");
   while (rows.next()) {
     all.push_back({rows.integer(0), rows.number(1), rows.number(2), static_cast<int>(rows.integer(3)),
-                   static_cast<int>(rows.integer(4)), rows.integer(5) != 0});
+                   static_cast<int>(rows.integer(4)), rows.integer(5) != 0, static_cast<int>(rows.integer(6)),
+                   static_cast<int>(rows.integer(7))});
   }
   return all;
 }
@@ -148,7 +155,7 @@ void ControllerStore::settled(std::int64_t job) {
 
 void ControllerStore::keep(const std::vector<JobRecord>& jobs) {
   in_transaction([&] {
-    Statement statement(database_, "REPLACE INTO jobs VALUES(?,?,?,?,?,?)");
+    Statement statement(database_, "REPLACE INTO jobs VALUES(?,?,?,?,?,?,?,?)");
     for (const JobRecord& one : jobs) {
       statement.bind(1, one.job)
           .bind(2, one.iteration)
@@ -156,6 +163,8 @@ void ControllerStore::keep(const std::vector<JobRecord>& jobs) {
           .bind(4, std::int64_t{one.failures})
           .bind(5, std::int64_t{one.told})
           .bind(6, std::int64_t{one.held})
+          .bind(7, std::int64_t{one.released})
+          .bind(8, std::int64_t{one.ran})
           .run();
     }
   });

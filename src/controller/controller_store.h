@@ -21,6 +21,8 @@ struct JobRecord {
   int failures = 0;         // transitions that came to nothing, one after another
   int told = -1;            // the restarts that the engine had counted when the job was last told to stop
   bool held = false;        // it waits until we release it, by our own doing; holds of others are not ours to end
+  int released = -1;        // the restarts that the engine had counted when we last released it
+  int ran = -1;             // and when it was last seen to run
 };
 
 // What an iteration of a kind was measured to take.

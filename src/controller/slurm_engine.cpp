@@ -125,6 +125,7 @@ EngineJob read_job(const object& json) {
   job.state = state_of(words_of(json, "job_state"));
   job.held = job.state == EngineJobState::kPending && number_of(json, "priority", 1) == 0;
   job.reason = text_of(json, "state_reason");
+  job.put_back = job.held && text_of(json, "state_description") == "job requeued in held state";
   // Not the reason, which is another one where the job is held as well.
   const std::string dependency = text_of(json, "dependency");
   job.depends = !dependency.empty() && dependency != "(null)";

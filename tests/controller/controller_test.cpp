@@ -221,6 +221,40 @@ TEST(Controller, LeavesHoldsOfOthersAlone) {
   EXPECT_THAT(site.engine.acts, Not(Contains("start 1")));
 }
 
+// Slurm that is killed begins again with a state of some seconds ago, in which a job that runs still waits for its
+// release, with the same count of restarts. The same holds for one that was put back, where it had not yet been seen to
+// run.
+TEST(Controller, StartsAgainWhatTheEngineHasForgotten) {
+  Site site(1);
+  site.engine.submit(1, elastic("a", 1, 2));
+  site.cycles(6);
+  EXPECT_EQ(site.gpus(1), 2);
+  const auto forget = [&](bool put_back) {
+    EngineJob& job = site.engine.job(1);
+    job.state = EngineJobState::kPending;
+    job.held = true;
+    job.put_back = put_back;
+    job.gpus.clear();
+  };
+  for (const bool controller_too : {false, true}) {
+    forget(false);
+    if (controller_too) site.start();
+    site.cycles(8);
+    EXPECT_EQ(site.gpus(1), 2) << site.why(1);
+  }
+  // Put back for a change, released, and forgotten before a cycle has seen it run.
+  site.engine.job(1).restarts = 3;
+  forget(true);
+  JobRecord record = site.store->jobs().at(0);
+  record.held = false;
+  record.released = 3;
+  record.ran = 2;
+  site.store->keep(std::vector{record});
+  site.start();
+  site.cycles(8);
+  EXPECT_EQ(site.gpus(1), 2) << site.why(1);
+}
+
 // A job that cannot be read for a while is neither touched nor forgotten, and is logged once.
 TEST(Controller, LeavesOutWhatCannotBeRead) {
   Site site(2);
