@@ -30,7 +30,7 @@ void notice(void* user, const char* words) {
 
 // The name of a rank in what people read.
 std::string name_of(const Job& job, int rank) {
-  const std::string stage = "stage " + std::to_string(rank % job.stages());
+  std::string stage = "stage " + std::to_string(rank % job.stages());
   if (job.pipelines == 1) return stage;
   return "pipeline " + std::to_string(rank / job.stages()) + ", " + stage;
 }
