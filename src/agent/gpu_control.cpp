@@ -414,8 +414,8 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
       state->call_since = 0;
       lock.lock();
       state->shown_cap = state->cap;
-      if (done && state->found) {
-        state->restore_due = Clock::now();  // an entry was found meanwhile
+      if (done && (state->found || state->ending)) {
+        state->restore_due = Clock::now();  // an entry was found, or another lease ended, meanwhile
       } else if (done) {
         state->restore_wanted = false;
         state->retry = Seconds(0);
