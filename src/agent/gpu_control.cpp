@@ -115,6 +115,7 @@ struct GpuControl::State {
   void journal_change(const Job& job);
   [[nodiscard]] std::optional<Watts> limit_before(const std::optional<Watts>& now) const;
   void note_made(const Job& job);
+  void keep_cap(const std::optional<Cap>& was);
   [[nodiscard]] std::vector<Watts> as_set(std::optional<Watts> limit) const;
   [[nodiscard]] bool may_be_ours(Watts limit) const;
   [[nodiscard]] bool may_be_reset(Watts limit) const;
@@ -239,6 +240,24 @@ void GpuControl::State::note_made(const Job& job) {
   }
 }
 
+// Called after a change of the power limit that failed: a cap that it was to end still holds, unless the board is at
+// another limit now.
+void GpuControl::State::keep_cap(const std::optional<Cap>& was) {
+  if (cap || !was) return;
+  try {
+    const std::optional<Watts> now = limit_now(*device);
+    if (!now || !same_limit(*now, was->power_limit)) return;
+  } catch (const DeviceError& error) {
+    if (error.fault() != DeviceFault::kLost) return;  // a lost board has not taken the change
+  }
+  cap = was;
+  try {
+    write_entry();
+  } catch (const JournalError&) {
+    // It is written again when the lease ends.
+  }
+}
+
 void GpuControl::State::write_entry() {
   journal->write({device->identity().uuid, touched, holder, before, set_limits, lost_limit, cap});
   names_limit = lost_limit || cap;
@@ -295,6 +314,7 @@ void GpuControl::State::bring_back_limit() {
 
 void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
   if (job->given_up) return;
+  const std::optional<Cap> held_cap = job->change.power_limit ? cap : std::nullopt;
   std::exception_ptr error;
   // Whatever the driver or the disk says is handed to the caller.
   try {
@@ -317,6 +337,7 @@ void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
   } catch (...) {
     error = std::current_exception();
   }
+  if (error) keep_cap(held_cap);
   finish(job, error);
 }
 

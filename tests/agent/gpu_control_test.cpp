@@ -114,5 +114,19 @@ TEST_F(GpuControlTest, AnEndWhileAnotherIsFollowedDoesNotStandForTheNext) {
   leave_cap(Watts(160));
 }
 
+TEST_F(GpuControlTest, ALimitThatTheDriverRefusesEndsNoCap) {
+  leave_cap(Watts(180));
+  gpu_->fail_writes(1);
+  EXPECT_THROW(set_limit(Watts(200)), DeviceError);
+  EXPECT_EQ(cap(), Watts(180));
+  EXPECT_TRUE(entry().cap.has_value());
+  restore(Ending::kReleased);
+  ASSERT_TRUE(becomes_restored());
+  EXPECT_EQ(cap(), Watts(180));
+  EXPECT_EQ(power(), Watts(180));
+  set_limit(Watts(200));
+  EXPECT_EQ(cap(), std::nullopt);
+}
+
 }  // namespace
 }  // namespace flyball
