@@ -299,12 +299,15 @@ void GpuControl::State::follow(Ending how) {
 }
 
 // Sets the power limit that is to hold without a lease. One that somebody else has set stays, since an operator has
-// chosen it for a reason; it ends a cap, but not one that only begins.
+// chosen it for a reason; it ends a cap, but under one that only begins it is what held before.
 void GpuControl::State::bring_back_limit() {
   const std::optional<Watts> now = set_limits ? limit_now(*device) : std::nullopt;
-  const bool others = now && !may_be_ours(*now) && !may_be_reset(*now);
-  if (others && cap_is_new) before.power_limit = limit_outside(*device, now, outside);
-  if (cap && ((others && !cap_is_new) || under(cap, before) == before)) cap.reset();
+  bool others = now && !may_be_ours(*now) && !may_be_reset(*now);
+  if (others && cap_is_new) {
+    before.power_limit = limit_outside(*device, now, outside);
+    others = false;
+  }
+  if (cap && (others || under(cap, before) == before)) cap.reset();
   if (!cap && others) return post([all = events, limit = *now] { all->limit_left(limit); });
   if (!cap) return bring_back(*device, Knob::kPowerLimit, before);
   if (!now || !same_limit(*now, cap->power_limit)) bring_back(*device, Knob::kPowerLimit, under(cap, before));

@@ -128,5 +128,19 @@ TEST_F(GpuControlTest, ALimitThatTheDriverRefusesEndsNoCap) {
   EXPECT_EQ(cap(), std::nullopt);
 }
 
+// Somebody sets 300 W under the lease, which is above what the configuration says holds without one.
+TEST_F(GpuControlTest, ACapThatTheConfigurationMakesNeedlessLeavesTheBoardAtTheConfigurationsLimit) {
+  GpuSettings outside;
+  outside.power_limit = Watts(160);
+  start(outside);
+  state_lost_limit(Watts(180));
+  set_limit(Watts(150));
+  gpu_->come_back_with(Watts(300));
+  restore(Ending::kLost);
+  ASSERT_TRUE(becomes_restored());
+  EXPECT_EQ(power(), Watts(160));
+  EXPECT_EQ(cap(), std::nullopt);
+}
+
 }  // namespace
 }  // namespace flyball
