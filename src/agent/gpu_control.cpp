@@ -346,6 +346,13 @@ void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
 
 // Returns true when nothing is left to do, or nothing can be done.
 bool GpuControl::State::try_restore() {
+  if (journalled && names_limit && !lost_limit && !cap) {
+    try {
+      write_entry();  // the next agent, too, is to set no cap
+    } catch (const JournalError&) {
+      // Tried again if the entry is still there at the end.
+    }
+  }
   std::string failure;
   std::vector<Knob> left;
   // Resets come first: with some drivers the reset of one clock resets the other, too.
@@ -386,7 +393,7 @@ bool GpuControl::State::try_restore() {
         write_entry();
       }
     } else if (names_limit && !cap) {
-      write_entry();  // the next agent, too, is to set no cap
+      write_entry();
     }
   } catch (const JournalError& error) {
     failure = error.what();

@@ -142,5 +142,17 @@ TEST_F(GpuControlTest, ACapThatTheConfigurationMakesNeedlessLeavesTheBoardAtTheC
   EXPECT_EQ(cap(), std::nullopt);
 }
 
+// Its agent may be killed at that moment, and the next one takes a lease in the journal for one whose holder was lost.
+TEST_F(GpuControlTest, TheJournalNamesNoCapWhileAReleaseIsUndone) {
+  state_lost_limit(Watts(180));
+  set_limit(Watts(200));
+  EXPECT_EQ(entry().lost_limit, Watts(180));
+  gpu_->hang(true);
+  restore(Ending::kReleased);
+  ASSERT_TRUE(gpu_->wait_hanging());
+  EXPECT_EQ(entry().lost_limit, std::nullopt);
+  EXPECT_EQ(entry().before->power_limit, Watts(400));
+}
+
 }  // namespace
 }  // namespace flyball
