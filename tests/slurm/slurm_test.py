@@ -384,7 +384,7 @@ class Scripts(unittest.TestCase):
 
     def test_the_epilog_goes_on_with_an_older_table(self):
         self.table.write_text("job,user,node,gpus,begin_s,seconds,energy_j\n"
-                              "7,bob,n1,0,1795219100.5,10.0,500.0\n8,bob,n")
+                              "7,bob,n1,0,1795219100.5,10.0,500.0\n8,bob,n1,0,1795219110.5,10.0,20")  # of 203.9
         self.command("squeue", "echo acme")
         environment = {"SLURM_JOB_GPUS": "0"}
         noted = "time 1795219200.5 0.00\ngpu 0 100\n"
@@ -396,7 +396,7 @@ class Scripts(unittest.TestCase):
         said = subprocess.run(words, capture_output=True, text=True, check=True)
         rows = {row["account"]: row for row in csv.DictReader(said.stdout.splitlines())}
         self.assertEqual((rows[""]["energy_j"], rows["acme"]["energy_j"]), ("500.0", "110.0"))
-        self.assertIn("jobs.csv:3: the line has 3 fields", said.stderr)
+        self.assertIn("jobs.csv:3: the line has 8 fields, its header has 7", said.stderr)
 
     def test_what_a_job_took_goes_to_the_accounting_database_when_it_has_ended(self):
         self.table.write_text("job,user,node,gpus,begin_s,seconds,energy_j\n1041,ann,n1,0,1795219200,10,2000\n"
