@@ -414,8 +414,13 @@ class Scripts(unittest.TestCase):
         # Of an array, one job is meant.
         self.run_script("epilog_slurmctld", "--in-background", SLURM_ARRAY_JOB_ID="1041", SLURM_ARRAY_TASK_ID="3")
         self.assertIn("jobid=1041_3", self.said.read_text())
-        # A job without a line has nothing written.
+        # Where squeue does not tell what others have written, nothing is. A job that it does not name has ended.
         self.said.unlink()
+        for answer in ("exit 1", "exit 0", "echo old; exit 1"):
+            self.command("squeue", f'case "$*" in *%T*) ;; *) {answer} ;; esac')
+            self.run_script("epilog_slurmctld", "--in-background")
+            self.assertFalse(self.said.exists())
+        # A job without a line has nothing written.
         self.command("squeue", "echo 99 COMPLETED")
         self.run_script("epilog_slurmctld", "--in-background", SLURM_JOB_ID="99")
         self.assertFalse(self.said.exists())
