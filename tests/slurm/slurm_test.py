@@ -376,9 +376,9 @@ class Scripts(unittest.TestCase):
         for counters, was in [({0: 99, 2: 1020}, noted), ({0: 150}, noted),
                               ({0: 150, 2: 1020}, noted.replace("gpu 2", "gpu 3"))]:
             self.assertTrue(self.epilog(was, counters).endswith(","))
-        line = self.epilog(noted, {0: 150, 2: 1020}, SLURM_JOB_ACCOUNT='a,"b"',
+        line = self.epilog(noted, {0: 150, 2: 1020}, SLURM_JOB_ACCOUNT='a,"b"\x1b\r\n\t\x7f~ Ä',
                            SLURM_JOB_COMMENT="mine flyball:elastic,kind=bert-1.3b,iterations=5,max=2;flyball:held")
-        self.assertIn("1041,ann,a__b_,gpus,bert-1.3b,n1,", line)
+        self.assertIn("1041,ann,a__b______~ Ä,gpus,bert-1.3b,n1,", line)
         self.assertEqual(self.epilog(noted, {0: 150, 2: 1020}, SLURM_JOB_GPUS="").count(","), 9)  # no further line
         self.assertEqual(len(self.table.read_text().splitlines()), 1 + 5)
 
