@@ -341,6 +341,10 @@ void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
     error = std::current_exception();
   }
   if (error) keep_cap(held_cap);
+  {
+    const std::lock_guard lock(mutex);
+    shown_cap = cap;  // before the caller hears of it, and asks
+  }
   finish(job, error);
 }
 
@@ -350,7 +354,7 @@ bool GpuControl::State::try_restore() {
     try {
       write_entry();  // the next agent, too, is to set no cap
     } catch (const JournalError&) {
-      // Tried again if the entry is still there at the end.
+      // The next attempt writes it, if this one leaves the entry there.
     }
   }
   std::string failure;
@@ -392,8 +396,6 @@ bool GpuControl::State::try_restore() {
         touched = {Knob::kPowerLimit};
         write_entry();
       }
-    } else if (names_limit && !cap) {
-      write_entry();
     }
   } catch (const JournalError& error) {
     failure = error.what();
@@ -465,7 +467,6 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
       (void)contained("a GPU's control", [&] { state->run_job(job); });
       state->call_since = 0;
       lock.lock();
-      state->shown_cap = state->cap;
       state->current.reset();
     } else {
       break;  // the control is stopping, and nothing is left
