@@ -115,6 +115,7 @@ struct GpuControl::State {
   void journal_change(const Job& job);
   [[nodiscard]] std::optional<Watts> limit_before(const std::optional<Watts>& now) const;
   void note_made(const Job& job);
+  void keep_cap(const std::optional<Cap>& was);
   [[nodiscard]] std::vector<Watts> as_set(std::optional<Watts> limit) const;
   [[nodiscard]] bool may_be_ours(Watts limit) const;
   [[nodiscard]] bool may_be_reset(Watts limit) const;
@@ -239,6 +240,24 @@ void GpuControl::State::note_made(const Job& job) {
   }
 }
 
+// Called after a change of the power limit that failed: a cap that it was to end still holds, unless the board is at
+// another limit now.
+void GpuControl::State::keep_cap(const std::optional<Cap>& was) {
+  if (cap || !was) return;
+  try {
+    const std::optional<Watts> now = limit_now(*device);
+    if (!now || !same_limit(*now, was->power_limit)) return;
+  } catch (const DeviceError& error) {
+    if (error.fault() != DeviceFault::kLost) return;  // a lost board has not taken the change
+  }
+  cap = was;
+  try {
+    write_entry();
+  } catch (const JournalError&) {
+    // It is written again when the lease ends.
+  }
+}
+
 void GpuControl::State::write_entry() {
   journal->write({device->identity().uuid, touched, holder, before, set_limits, lost_limit, cap});
   names_limit = lost_limit || cap;
@@ -280,12 +299,15 @@ void GpuControl::State::follow(Ending how) {
 }
 
 // Sets the power limit that is to hold without a lease. One that somebody else has set stays, since an operator has
-// chosen it for a reason; it ends a cap, but not one that only begins.
+// chosen it for a reason; it ends a cap, but under one that only begins it is what held before.
 void GpuControl::State::bring_back_limit() {
   const std::optional<Watts> now = set_limits ? limit_now(*device) : std::nullopt;
-  const bool others = now && !may_be_ours(*now) && !may_be_reset(*now);
-  if (others && cap_is_new) before.power_limit = limit_outside(*device, now, outside);
-  if (cap && ((others && !cap_is_new) || under(cap, before) == before)) cap.reset();
+  bool others = now && !may_be_ours(*now) && !may_be_reset(*now);
+  if (others && cap_is_new) {
+    before.power_limit = limit_outside(*device, now, outside);
+    others = false;
+  }
+  if (cap && (others || under(cap, before) == before)) cap.reset();
   if (!cap && others) return post([all = events, limit = *now] { all->limit_left(limit); });
   if (!cap) return bring_back(*device, Knob::kPowerLimit, before);
   if (!now || !same_limit(*now, cap->power_limit)) bring_back(*device, Knob::kPowerLimit, under(cap, before));
@@ -295,6 +317,7 @@ void GpuControl::State::bring_back_limit() {
 
 void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
   if (job->given_up) return;
+  const std::optional<Cap> held_cap = job->change.power_limit ? cap : std::nullopt;
   std::exception_ptr error;
   // Whatever the driver or the disk says is handed to the caller.
   try {
@@ -317,11 +340,23 @@ void GpuControl::State::run_job(const std::shared_ptr<Job>& job) {
   } catch (...) {
     error = std::current_exception();
   }
+  if (error) keep_cap(held_cap);
+  {
+    const std::lock_guard lock(mutex);
+    shown_cap = cap;  // before the caller hears of it, and asks
+  }
   finish(job, error);
 }
 
 // Returns true when nothing is left to do, or nothing can be done.
 bool GpuControl::State::try_restore() {
+  if (journalled && names_limit && !lost_limit && !cap) {
+    try {
+      write_entry();  // the next agent, too, is to set no cap
+    } catch (const JournalError&) {
+      // The next attempt writes it, if this one leaves the entry there.
+    }
+  }
   std::string failure;
   std::vector<Knob> left;
   // Resets come first: with some drivers the reset of one clock resets the other, too.
@@ -361,8 +396,6 @@ bool GpuControl::State::try_restore() {
         touched = {Knob::kPowerLimit};
         write_entry();
       }
-    } else if (names_limit && !cap) {
-      write_entry();  // the next agent, too, is to set no cap
     }
   } catch (const JournalError& error) {
     failure = error.what();
@@ -414,8 +447,8 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
       state->call_since = 0;
       lock.lock();
       state->shown_cap = state->cap;
-      if (done && state->found) {
-        state->restore_due = Clock::now();  // an entry was found meanwhile
+      if (done && (state->found || state->ending)) {
+        state->restore_due = Clock::now();  // an entry was found, or another lease ended, meanwhile
       } else if (done) {
         state->restore_wanted = false;
         state->retry = Seconds(0);
@@ -434,7 +467,6 @@ void GpuControl::run(const std::shared_ptr<State>& state) {
       (void)contained("a GPU's control", [&] { state->run_job(job); });
       state->call_since = 0;
       lock.lock();
-      state->shown_cap = state->cap;
       state->current.reset();
     } else {
       break;  // the control is stopping, and nothing is left

@@ -40,9 +40,7 @@ std::uint32_t group_of(const JobRun& run, JobGrouping by) {
 
 class Adder {
  public:
-  explicit Adder(const Tariff& tariff) : tariff_(tariff) {
-    if (tariff.carbon) total_.co2_kg = 0.0;
-  }
+  explicit Adder(const Tariff& tariff) : tariff_(tariff) {}
 
   // Takes all runs of a job in a group.
   void add_job(JobBillRow& row, std::span<const JobRun> runs) {
@@ -81,14 +79,14 @@ class Adder {
     total_.node_time += row.node_time;
     total_.gpu_time += row.gpu_time;
     total_.energy += row.energy;
-    if (row.co2_kg) *total_.co2_kg += *row.co2_kg;
+    if (row.co2_kg) total_.co2_kg = total_.co2_kg.value_or(0.0) + *row.co2_kg;
   }
 
   JobBillRow total(std::int64_t jobs) {
     total_.name = "total";
     total_.jobs = jobs;
     if (total_time_ > Seconds(0)) total_.power = total_energy_ / total_time_;
-    total_.cost = tariff_.cost(total_.energy);
+    if (total_.unmetered < total_.lines) total_.cost = tariff_.cost(total_.energy);
     return std::move(total_);
   }
 

@@ -100,6 +100,17 @@ INSTANTIATE_TEST_SUITE_P(
                       WrongConfig{"gpu", "access.gpu.x = [1]", 16, "'x' is no GPU's index"}),
     [](const auto& test) { return test.param.name; });
 
+TEST(AgentConfig, TlsNeedsACertificateAndItsKey) {
+  for (const auto& [own, other] : {std::pair("tls_cert", "tls_key"), std::pair("tls_key", "tls_cert")}) {
+    AgentConfig config;
+    const std::string half = "tcp = \"127.0.0.1:4938\"\n" + std::string(own) + " = \"/a.pem\"\n";
+    read_agent_config("agent.toml", half, config);
+    EXPECT_THROW(check_agent_config(config), UsageError) << own;
+    read_agent_config("agent.toml", half + other + " = \"/b.pem\"\n", config);
+    check_agent_config(config);
+  }
+}
+
 TEST(AgentConfig, TheNetworkNeedsATokenAndLoopbackDoesNot) {
   AgentConfig config;
   config.tcp = HostPort{"10.0.0.1", 4938};

@@ -125,6 +125,21 @@ TEST(JobBill, WhatIsNotKnownIsNoZero) {
   EXPECT_DOUBLE_EQ(bill.total.power->value(), 50.0);
 }
 
+// The sum of nothing known is not 0 either.
+TEST(JobBill, ATotalWithoutAnyEnergyHasNoCost) {
+  Tariff tariff;
+  tariff.carbon = read_carbon("c.csv", "timestamp,g_per_kwh\n2026-11-21T00:00Z,100\n");
+  tariff.price_per_kwh = 0.25;
+  const JobTable table = table_of({std::string(kOld) + "1,ann,n1,0,1795240800,10,\n" + "2,bob,n1,0,1795240800,10,\n"});
+  const JobBill bill = bill_of(table, JobGrouping::kUser, {}, tariff);
+  for (const JobBillRow* row : {&bill.rows.at(0), &bill.rows.at(1), &bill.total}) {
+    EXPECT_EQ(row->unmetered, row->lines);
+    EXPECT_FALSE(row->co2_kg);
+    EXPECT_FALSE(row->cost);
+    EXPECT_FALSE(row->power);
+  }
+}
+
 TEST(JobBill, CopiesCountOnce) {
   const std::string run = "1,ann,n1,0 1,1000.936470960,10,2000.0\n";
   const std::string again = "1,ann,n1,0 1,1500,10,2000.0\n";  // queued again, with the same figures otherwise

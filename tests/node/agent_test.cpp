@@ -14,6 +14,8 @@
 #include "base/text.h"
 #include "support/agent_calls.h"
 #include "support/agent_host.h"
+#include "support/certificate.h"
+#include "support/raw_socket.h"
 
 namespace flyball {
 namespace {
@@ -526,6 +528,21 @@ INSTANTIATE_TEST_SUITE_P(
         WrongRequest{"query", "GET", "/v1/power?period=1ms", "", 400, "no query parameter 'period'"},
         WrongRequest{"escape", "GET", "/v1/power?interval=%zz", "", 400, "well-formed escapes"}),
     [](const auto& test) { return test.param.name; });
+
+// Where the configuration has a certificate, the port answers nobody in the clear; the socket stays plain.
+TEST(Agent, ItsPortSpeaksNoPlainHttpBesideTls) {
+  const testing::TempFolder folder;
+  const TlsFiles files = testing::make_certificate(folder.path().string(), "agent", "IP:127.0.0.1");
+  AgentHost host(1, [&](AgentConfig& config) {
+    config.tcp = HostPort{"127.0.0.1", 0};
+    config.tls_cert = files.certificate;
+    config.tls_key = files.key;
+  });
+  const testing::RawSocket plain(host.tcp_port());
+  plain.send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(plain.read_all(), ::testing::Not(HasSubstr("HTTP/1.1 200")));
+  EXPECT_EQ(HttpClient(host.endpoint()).request("GET", "/healthz").status, 200u);
+}
 
 }  // namespace
 }  // namespace flyball

@@ -617,7 +617,8 @@ TEST_F(CapTest, IsNotForOrdinaryUsers) {
     ::_exit(0);
   }
   int status = 0;
-  ::waitpid(child, &status, 0);
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_TRUE(becomes_capped(Watts(180)));
 }

@@ -376,15 +376,15 @@ class Scripts(unittest.TestCase):
         for counters, was in [({0: 99, 2: 1020}, noted), ({0: 150}, noted),
                               ({0: 150, 2: 1020}, noted.replace("gpu 2", "gpu 3"))]:
             self.assertTrue(self.epilog(was, counters).endswith(","))
-        line = self.epilog(noted, {0: 150, 2: 1020}, SLURM_JOB_ACCOUNT='a,"b"',
+        line = self.epilog(noted, {0: 150, 2: 1020}, SLURM_JOB_ACCOUNT='a,"b"\x1b\r\n\t\x7f~ Ä',
                            SLURM_JOB_COMMENT="mine flyball:elastic,kind=bert-1.3b,iterations=5,max=2;flyball:held")
-        self.assertIn("1041,ann,a__b_,gpus,bert-1.3b,n1,", line)
+        self.assertIn("1041,ann,a__b______~ Ä,gpus,bert-1.3b,n1,", line)
         self.assertEqual(self.epilog(noted, {0: 150, 2: 1020}, SLURM_JOB_GPUS="").count(","), 9)  # no further line
         self.assertEqual(len(self.table.read_text().splitlines()), 1 + 5)
 
     def test_the_epilog_goes_on_with_an_older_table(self):
         self.table.write_text("job,user,node,gpus,begin_s,seconds,energy_j\n"
-                              "7,bob,n1,0,1795219100.5,10.0,500.0\n8,bob,n")
+                              "7,bob,n1,0,1795219100.5,10.0,500.0\n8,bob,n1,0,1795219110.5,10.0,20")  # of 203.9
         self.command("squeue", "echo acme")
         environment = {"SLURM_JOB_GPUS": "0"}
         noted = "time 1795219200.5 0.00\ngpu 0 100\n"
@@ -396,7 +396,7 @@ class Scripts(unittest.TestCase):
         said = subprocess.run(words, capture_output=True, text=True, check=True)
         rows = {row["account"]: row for row in csv.DictReader(said.stdout.splitlines())}
         self.assertEqual((rows[""]["energy_j"], rows["acme"]["energy_j"]), ("500.0", "110.0"))
-        self.assertIn("jobs.csv:3: the line has 3 fields", said.stderr)
+        self.assertIn("jobs.csv:3: the line has 8 fields, its header has 7", said.stderr)
 
     def test_what_a_job_took_goes_to_the_accounting_database_when_it_has_ended(self):
         self.table.write_text("job,user,node,gpus,begin_s,seconds,energy_j\n1041,ann,n1,0,1795219200,10,2000\n"
@@ -414,8 +414,13 @@ class Scripts(unittest.TestCase):
         # Of an array, one job is meant.
         self.run_script("epilog_slurmctld", "--in-background", SLURM_ARRAY_JOB_ID="1041", SLURM_ARRAY_TASK_ID="3")
         self.assertIn("jobid=1041_3", self.said.read_text())
-        # A job without a line has nothing written.
+        # Where squeue does not tell what others have written, nothing is. A job that it does not name has ended.
         self.said.unlink()
+        for answer in ("exit 1", "exit 0", "echo old; exit 1"):
+            self.command("squeue", f'case "$*" in *%T*) ;; *) {answer} ;; esac')
+            self.run_script("epilog_slurmctld", "--in-background")
+            self.assertFalse(self.said.exists())
+        # A job without a line has nothing written.
         self.command("squeue", "echo 99 COMPLETED")
         self.run_script("epilog_slurmctld", "--in-background", SLURM_JOB_ID="99")
         self.assertFalse(self.said.exists())
