@@ -16,7 +16,14 @@
 namespace flyball {
 namespace {
 
-// The power at a clock, on straight lines between the measured ones and constant beyond.
+std::vector<double> numbers_of(const std::vector<Watts>& powers) {
+  std::vector<double> numbers;
+  for (const Watts power : powers) numbers.push_back(power.value());
+  return numbers;
+}
+
+}  // namespace
+
 Watts power_at(const std::vector<PowerAtClock>& measured, Megahertz clock) {
   const auto above =
       std::find_if(measured.begin(), measured.end(), [&](const auto& one) { return one.clock >= clock; });
@@ -25,14 +32,6 @@ Watts power_at(const std::vector<PowerAtClock>& measured, Megahertz clock) {
   const PowerAtClock& below = *(above - 1);
   return below.power + (clock - below.clock) / (above->clock - below.clock) * (above->power - below.power);
 }
-
-std::vector<double> numbers_of(const std::vector<Watts>& powers) {
-  std::vector<double> numbers;
-  for (const Watts power : powers) numbers.push_back(power.value());
-  return numbers;
-}
-
-}  // namespace
 
 void check_blocking(const PipelineSpec& spec, int stages) {
   if (spec.blocking_power.size() <= 1 || spec.blocking_power.size() == at(stages)) return;
