@@ -118,6 +118,20 @@ TEST(BuildDag, FirstAndLastMicrobatchesMayTakeAnotherTime) {
   }
 }
 
+// First backwards that take 5 % less at every clock that they have are too few at four clocks, and would take the sixth
+// clock away at five of six.
+TEST(BuildDag, FirstMicrobatchesOfFewClocksAreNotPlannedApart) {
+  const auto firsts = [](std::size_t clocks, std::size_t of_all) {
+    const Profile profile = profile_of_rows(rows_of("forward", {1}) + rows_of("backward", std::vector(of_all, 1.0)) +
+                                            rows_of("backward.first", std::vector(clocks, 0.95)));
+    return count_type(build_dag(spec_of(ScheduleKind::k1f1b, 4), profile), "backward.first");
+  };
+  EXPECT_EQ(firsts(4, 4), 0);
+  EXPECT_EQ(firsts(5, 5), 1);
+  EXPECT_EQ(firsts(5, 6), 0);
+  EXPECT_EQ(firsts(6, 6), 1);
+}
+
 // The first backward is the one that runs first: of the last microbatch in GPipe, whose backwards run from the last to
 // the first, and of microbatch 0 elsewhere. So are the first and last of each chunk: of one stage with two chunks, the
 // backwards of chunk 1 come before those of chunk 0, and each chunk has a first one.
