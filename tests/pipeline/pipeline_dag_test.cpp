@@ -102,7 +102,7 @@ std::string rows_of(const std::string& name, const std::vector<double>& ratios) 
 }
 
 // First backwards take 3, 4, 5, 6 and 7 % less at five clocks: 5 % with a standard error of 0.7. Of the first forwards
-// 0.4 % is too little, and of the last backwards 0, 0, 6, 0 and 0 % too unsure. What all microbatches take is left alone.
+// 0.4 % is too little, and of the last backwards 0, 0, 6, 0 and 0 % too unsure. What all take is left alone.
 TEST(BuildDag, FirstAndLastMicrobatchesMayTakeAnotherTime) {
   const std::vector<double> ones(5, 1.0);
   const Profile profile =

@@ -252,7 +252,7 @@ TEST(Store, TakesUpADatabaseOfTheFormatBefore) {
   EXPECT_FALSE(answers.failed(0));
 }
 
-// The second sweep does not know the first backwards apart, so that the ones of the first sweep are stale; it measures no
+// The second sweep does not know first backwards apart, so that those of the first sweep are stale; it measures no
 // forward, so that the first sweep's stays, with its last one.
 TEST(Store, ASweepReplacesFirstAndLastMicrobatchesWithTheirInstruction) {
   const TempFolder folder;
