@@ -30,7 +30,7 @@ namespace {
 using Edge = ComputationDag::Edge;
 
 // Whether first or last microbatches take another time than all, by the logarithms of their times over those of all at
-// the same clocks: these must lie further from 0 than their scatter leaves in doubt, and than matters. Of fewer than five
+// the same clocks: these must lie further from 0 than their scatter leaves in doubt, and than matters. Below five
 // clocks, the scatter itself is in doubt: three without a difference are five standard errors off once in 26.
 // What has fewer clocks than all have would take choices away.
 bool differs(const OperationProfile& apart, const OperationProfile& all) {

@@ -305,7 +305,7 @@ TEST(InstructionEnergy, InseparableTypesShareTheMeanPower) {
 }
 
 // Runs of 90, 100, 110 and 110 ms in each of five steps scatter so much that none is an outlier. The common estimate is
-// of the second and third, 105 ms; with the first and the last, which have estimates of their own, it would be 102.5 ms.
+// of the second and third, 105 ms; with the first and the last, which have their own, it would be 102.5 ms.
 TEST(InstructionEnergy, FirstAndLastRunsCountOnce) {
   using enum Microbatches;
   std::vector<InstructionSpan> spans;
