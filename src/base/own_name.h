@@ -2,6 +2,7 @@
 // "backward.first", "forward.1.last" for chunk 1. They stand in measurements and profiles beside the common name.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -13,9 +14,25 @@ enum class Microbatches { kAll, kFirst, kLast };
 inline constexpr std::string_view kFirstEnd = ".first";
 inline constexpr std::string_view kLastEnd = ".last";
 
+// Returns whether this is a computation that schedules have, or a chunk's own ("forward.1"): others have no such names,
+// and what ends alike ("block.first" of a DAG file) is a whole name.
+[[nodiscard]] constexpr bool may_have_own_names(std::string_view instruction) {
+  const std::size_t dot = instruction.rfind('.');
+  if (dot != std::string_view::npos && dot + 1 < instruction.size() &&
+      instruction.find_first_not_of("0123456789", dot + 1) == std::string_view::npos) {
+    instruction = instruction.substr(0, dot);
+  }
+  for (const std::string_view name : {"forward", "backward", "recompute", "backward_input", "backward_weight"}) {
+    if (instruction == name) return true;
+  }
+  return false;
+}
+
 [[nodiscard]] constexpr Microbatches microbatches_of(std::string_view instruction) {
-  if (instruction.ends_with(kFirstEnd)) return Microbatches::kFirst;
-  return instruction.ends_with(kLastEnd) ? Microbatches::kLast : Microbatches::kAll;
+  const std::size_t dot = instruction.rfind('.');
+  if (dot == std::string_view::npos || !may_have_own_names(instruction.substr(0, dot))) return Microbatches::kAll;
+  if (instruction.substr(dot) == kFirstEnd) return Microbatches::kFirst;
+  return instruction.substr(dot) == kLastEnd ? Microbatches::kLast : Microbatches::kAll;
 }
 
 [[nodiscard]] constexpr bool is_own_name(std::string_view instruction) {

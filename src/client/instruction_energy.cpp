@@ -210,7 +210,7 @@ ActivityEstimate estimate_activity(std::span<const InstructionSpan> spans, std::
   const auto estimate_of = [&](std::size_t type, Microbatches of) -> InstructionEstimate {
     std::vector<double> times;
     for (const InstructionSpan& span : spans) {
-      const bool counts = span.type == type && (of == Microbatches::kAll || span.of == of);
+      const bool counts = span.type == type && span.of == of;
       if (counts && span.begin >= from && span.end <= until) times.push_back(length(span.begin, span.end));
     }
     if (times.empty()) return {};

@@ -53,7 +53,8 @@ struct InstructionEstimate {
 };
 
 struct ActivityEstimate {
-  std::vector<InstructionEstimate> types;  // by type; without samples where the type did not run
+  // By type, of the runs that are not marked as first or last; without samples where there are none.
+  std::vector<InstructionEstimate> types;
   std::vector<InstructionEstimate> first;  // the same of the runs that are marked so; at the power of all
   std::vector<InstructionEstimate> last;
   Watts waiting;               // power between instructions

@@ -6,9 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "pipeline/instruction.h"
 #include "pipeline/timeline.h"
 #include "plan/stage_clock.h"
 
@@ -31,8 +33,9 @@ std::vector<StageEnergy> energy_of_stages(const ComputationDag& dag, const Clock
     const OperationType& type = dag.type_of(i);
     const ClockOption& option = type.options[plan[static_cast<std::size_t>(i)]];
     StageEnergy& own = stages[static_cast<std::size_t>(type.stage)];
-    const bool backward = type.instruction.starts_with("backward") || type.instruction == "recompute";
-    Joules& part = type.instruction == "forward" ? own.forward : backward ? own.backward : own.other;
+    const std::string_view name = announced_name(type.instruction);
+    const bool backward = name.starts_with("backward") || name == "recompute";
+    Joules& part = name == "forward" ? own.forward : backward ? own.backward : own.other;
     part += option.energy;
     if (type.occupies_stage) {
       own.busy += option.time;

@@ -30,11 +30,15 @@ namespace {
 using Edge = ComputationDag::Edge;
 
 // Whether first or last microbatches take another time than all, by the logarithms of their times over those of all at
-// the same clocks: these must lie further from 0 than their scatter leaves in doubt, and than matters.
+// the same clocks: these must lie further from 0 than their scatter leaves in doubt, and than matters. Below five
+// clocks, the scatter itself is in doubt: three without a difference are five standard errors off once in 26.
+// What has fewer clocks than all have would take choices away.
 bool differs(const OperationProfile& apart, const OperationProfile& all) {
   constexpr double kLeast = 0.005;
   constexpr double kDeviations = 5.0;
+  constexpr double kFewestClocks = 5.0;
   if (!apart.labels.empty() || !all.labels.empty()) return false;
+  if (apart.options.size() < all.options.size()) return false;
   if (apart.options.front().frequency != all.options.front().frequency) return false;
   double count = 0.0;
   double sum = 0.0;
@@ -48,8 +52,9 @@ bool differs(const OperationProfile& apart, const OperationProfile& all) {
     sum += ratio;
     squares += ratio * ratio;
   }
+  if (count < kFewestClocks) return false;
   const double mean = sum / count;
-  const double variance = std::max(0.0, squares / count - mean * mean) / std::max(1.0, count - 1.0);
+  const double variance = std::max(0.0, squares / count - mean * mean) / (count - 1.0);
   return std::abs(mean) > std::max(kLeast, kDeviations * std::sqrt(variance));
 }
 
@@ -101,23 +106,23 @@ class DagBuilder {
     }
   }
 
-  // Options of an instruction: the chunk's own ("forward.1") before the common ones, and those of the first or last
-  // microbatch before these.
-  int profiled_type(int stage, const Instruction& instruction) {
-    const auto [kind, microbatch, chunk] = instruction;
-    const std::string name(instruction_name(kind));
-    const std::string own = fmt::format("{}.{}", name, chunk);
-    const OperationProfile* found = profile_.find(stage, own);
-    if (found == nullptr) found = profile_.find(stage, name);
+  // What the profile has of an instruction: the chunk's own ("forward.1") before the common one; null without either.
+  const OperationProfile* profiled(int stage, const Instruction& instruction) const {
+    const std::string name(instruction_name(instruction.kind));
+    const OperationProfile* own = profile_.find(stage, fmt::format("{}.{}", name, instruction.chunk));
+    return own != nullptr ? own : profile_.find(stage, name);
+  }
+
+  // The type of an instruction with these options, or with those of the first or last microbatch in place of them.
+  int profiled_type(int stage, InstructionKind kind, const OperationProfile* found, Microbatches of) {
     if (found == nullptr) {
       if (auto derived = derived_type(stage, kind)) return type_index(std::move(*derived));
       throw InputError({profile_.source},
-                       fmt::format("the profile has no '{}' for stage {}, which schedule {} needs", name, stage,
-                                   schedule_name(spec_.schedule)),
+                       fmt::format("the profile has no '{}' for stage {}, which schedule {} needs",
+                                   instruction_name(kind), stage, schedule_name(spec_.schedule)),
                        fmt::format("profile that operation, or choose another --schedule; stage {} has: {}", stage,
                                    fmt::join(instructions_of(stage), ", ")));
     }
-    const Microbatches of = microbatches_at(at(microbatch), at(spec_.microbatches));
     const OperationProfile* apart =
         of == Microbatches::kAll ? nullptr : profile_.find(stage, own_name(found->instruction, of));
     if (apart != nullptr && differs(*apart, *found)) found = apart;
@@ -290,6 +295,12 @@ class DagBuilder {
     std::vector<Exchange> posted;
     if (exchanges()) posted = interleaved_exchanges(stage, stages_, spec_.microbatches, spec_.chunks);
     auto exchange = posted.begin();
+    // First and last are counted as the client does, in the order of running: GPipe's first backward is of the last
+    // microbatch.
+    std::vector<const OperationProfile*> found;
+    std::map<const OperationProfile*, std::size_t> runs;
+    std::map<const OperationProfile*, std::size_t> done;
+    for (const Instruction& instruction : stream) ++runs[found.emplace_back(profiled(stage, instruction))];
     for (int position = 0; position < std::ssize(stream); ++position) {
       const Instruction& instruction = stream[at(position)];
       const int virtual_stage = instruction.chunk * stages_ + stage;
@@ -308,7 +319,10 @@ class DagBuilder {
           (stage == 0 || everywhere)) {
         enter_by(constant_type(stage, kDataLoadName, spec_.data_load));
       }
-      const int node = add_node(profiled_type(stage, instruction), instruction.microbatch, instruction.chunk);
+      const OperationProfile* options = found[at(position)];
+      const Microbatches of = microbatches_at(done[options]++, runs[options]);
+      const int node =
+          add_node(profiled_type(stage, instruction.kind, options, of), instruction.microbatch, instruction.chunk);
       node_of_[key] = node;
       append(node);
       if (exchanged) {

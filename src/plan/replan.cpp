@@ -89,14 +89,14 @@ class Lines {
     for (const KeptFlows::Flow& flow : kept.flows) add_flow(flow.price, [&](std::size_t i) { return flow.on[i]; });
   }
 
-  // Adds those of the relaxation with coarse prices; returns false where it takes them anyhow, since solving it again
-  // would then be most of planning from new.
+  // Adds those of the relaxation with coarse prices; returns false where planning from new takes such prices, too (from
+  // 50,000 operations), and these would be no cheaper.
   [[nodiscard]] bool add_coarse() {
     const std::vector<CostCurve> hulls = problem_.hulls();
-    if (price_step_of(*problem_.dag, hulls) > kFinestPrice) return false;
+    const Watts step = price_step_of_share(hulls, kCoarseShare);
+    if (price_step_of(*problem_.dag, hulls) >= step) return false;
     const auto go_on = [](const FrontierStretch&) { return true; };
-    const BoundCurve coarse =
-        solve_relaxation(*problem_.dag, hulls, go_on, price_step_of_share(hulls, kCoarseShare)).bound;
+    const BoundCurve coarse = solve_relaxation(*problem_.dag, hulls, go_on, step).bound;
     for (const BoundCurve::Piece& piece : coarse.pieces()) lines_.push_back({t_min_, piece.intercept, piece.price});
     std::ranges::stable_sort(lines_, {}, &BoundCurve::Piece::price);
     return true;

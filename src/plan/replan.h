@@ -16,7 +16,7 @@
 //
 // Cost: about a twentieth of planning from new (docs/performance.md). The bound takes some 10 ns for each operation and
 // kept flow, a point 20 ns for each operation, a plan that was asked for some 4 to 15 us, the relaxation with coarse
-// prices a fortieth of planning from new.
+// prices a fortieth of planning from new (Bloom 176B), a twelfth of it at 16,000 operations.
 #pragma once
 
 #include <optional>

@@ -21,15 +21,14 @@ ProfileRow mean_of(const MeasurementSum& sum, int rank, int stage) {
   return {stage, sum.instruction, rank, {sum.clock, sum.time / sum.samples, sum.energy / sum.samples}};
 }
 
-// Of first and last microbatches, how many ranks of a stage know them apart. The slowest rank counts for a stage, which
-// may be one that does not.
-std::map<std::pair<int, std::string_view>, std::size_t> own_names(const std::vector<RankMeasurements>& ranks) {
-  std::map<std::pair<int, std::string_view>, std::size_t> counts;
+// Of first and last microbatches, how many ranks of a stage know them apart at a clock. The slowest rank counts for a
+// stage, which may be one that does not. Without a clock that all have, they are left out as if no rank knew them.
+using OwnClock = std::tuple<int, std::string_view, Megahertz>;  // stage, own name, clock
+std::map<OwnClock, std::size_t> own_clocks(const std::vector<RankMeasurements>& ranks) {
+  std::map<OwnClock, std::size_t> counts;
   for (const RankMeasurements& rank : ranks) {
-    std::string_view last;
     for (const MeasurementSum& sum : *rank.sums) {
-      if (is_own_name(sum.instruction) && sum.instruction != last) ++counts[{rank.stage, sum.instruction}];
-      last = sum.instruction;
+      if (is_own_name(sum.instruction)) ++counts[{rank.stage, sum.instruction, sum.clock}];
     }
   }
   return counts;
@@ -136,11 +135,15 @@ MeasurementSums with_sweep(const MeasurementSums& before, MeasurementSums sweep)
   const auto by_instruction = [](const MeasurementSum& a, const MeasurementSum& b) {
     return a.instruction < b.instruction;
   };
+  const auto swept = [&](std::string_view instruction) {
+    return std::ranges::binary_search(sweep, instruction, {}, &MeasurementSum::instruction);
+  };
   MeasurementSums sums;
   sums.reserve(before.size() + sweep.size());
   std::copy_if(before.begin(), before.end(), std::back_inserter(sums), [&](const MeasurementSum& sum) {
-    // A sweep without `waiting` saw too little of it to measure its draw, and the old value may no longer be right.
-    return sum.instruction != kWaitingName && !std::binary_search(sweep.begin(), sweep.end(), sum, by_instruction);
+    // A sweep without `waiting` saw too little of it to measure its draw, and the old value may no longer be right. Nor
+    // may what first and last microbatches took, where the sweep did not know them apart.
+    return sum.instruction != kWaitingName && !swept(sum.instruction) && !swept(common_name(sum.instruction));
   });
   const auto kept = std::ssize(sums);
   sums.insert(sums.end(), std::make_move_iterator(sweep.begin()), std::make_move_iterator(sweep.end()));
@@ -159,13 +162,13 @@ std::vector<Joules> energies_by_clock(const MeasurementSums& sums, std::string_v
 Profile merged_profile(const std::string& job, const std::vector<RankMeasurements>& ranks,
                        const std::vector<FixedStage>& fixed) {
   std::vector<ProfileRow> rows;
-  const std::map<std::pair<int, std::string_view>, std::size_t> known = own_names(ranks);
+  const std::map<OwnClock, std::size_t> known = own_clocks(ranks);
   std::map<int, std::size_t> ranks_of_stages;
   for (const RankMeasurements& rank : ranks) ++ranks_of_stages[rank.stage];
   for (const RankMeasurements& rank : ranks) {
     for (const MeasurementSum& sum : *rank.sums) {
       if (sum.instruction == kWaitingName) continue;
-      const auto own = known.find({rank.stage, sum.instruction});
+      const auto own = known.find({rank.stage, sum.instruction, sum.clock});
       if (own != known.end() && own->second < ranks_of_stages[rank.stage]) continue;
       rows.push_back(mean_of(sum, rank.rank, rank.stage));
     }

@@ -33,7 +33,8 @@ inline constexpr std::size_t kMostSums = 10'000;
 void add_measurements(MeasurementSums& sums, const std::vector<InstructionMeasurement>& measurements);
 
 // Returns what is known of a rank after another sweep: the sums of the sweep and, of the instructions that it did not
-// measure, those from `before`. `waiting` is always taken from the sweep. Cost: linear in both.
+// measure, those from `before`. `waiting` is always taken from the sweep, and first and last
+// microbatches with the instruction that they are of. Cost: linear in both.
 [[nodiscard]] MeasurementSums with_sweep(const MeasurementSums& before, MeasurementSums sweep);
 
 // Returns the energies of the instruction, from its highest clock down.

@@ -236,7 +236,9 @@ void StoreTables::write(const StoredSweeps& sweeps) {
 void StoreTables::take_up_sweep(std::int64_t job, int rank) {
   for (const char* sql :
        {"DELETE FROM sums WHERE job=?1 AND rank=?2 AND instruction IN (SELECT instruction FROM collected WHERE "
-        "job=?1 AND rank=?2 UNION SELECT 'waiting' FROM collected WHERE job=?1 AND rank=?2) AND (SELECT profiled "
+        "job=?1 AND rank=?2 UNION SELECT 'waiting' FROM collected WHERE job=?1 AND rank=?2 UNION "
+        "SELECT instruction || '.first' FROM collected WHERE job=?1 AND rank=?2 UNION "
+        "SELECT instruction || '.last' FROM collected WHERE job=?1 AND rank=?2) AND (SELECT profiled "
         "FROM ranks WHERE job=?1 AND rank=?2)",
         "INSERT INTO sums SELECT * FROM collected WHERE job=?1 AND rank=?2 AND (SELECT profiled FROM ranks WHERE "
         "job=?1 AND rank=?2)",

@@ -184,9 +184,8 @@ Record<InstructionMeasurement> description_of(const InstructionMeasurement* /*ty
       .field("instruction", &R::instruction,
              "The instruction: forward, backward, recompute, backward_input or backward_weight, or the same of one "
              "model chunk, such as forward.1, or of an iteration's first or last microbatch alone, such as "
-             "backward.first (the common one counts these, too); p2p, p2p_back, data_load, gradient_sync or "
-             "optimizer_step; or waiting, "
-             "whose "
+             "backward.first (the common one is then of those between); p2p, p2p_back, data_load, gradient_sync or "
+             "optimizer_step; or waiting, whose "
              "energy divided by its time is the blocking power, from 0.000001 to 1000000 W; or clock_change, whose "
              "time is that from a clock change until it takes effect (its energy counts for nothing).",
              {.needed = true, .shortest = 1, .longest = 64, .marks = "._", .example = "forward, backward or forward.1"})

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "base/error.h"
@@ -28,6 +29,32 @@ TEST(PlanBill, RefusesAPointThatThePlanDoesNotHave) {
   PlannedRun run;
   run.point = 1;
   EXPECT_THROW((void)bill_of_plan(dag, frontier, blocking, run), UsageError);
+}
+
+// A first forward, and one of chunk 1, are forwards; first recomputations are backwards, and blocks are neither.
+TEST(PlanBill, CountsFirstMicrobatchesAndChunksWithTheirInstruction) {
+  std::vector<OperationType> types;
+  std::vector<Computation> nodes;
+  std::vector<ComputationDag::Edge> edges;
+  for (const char* name : {"forward.first", "forward", "forward.1.last", "recompute.first", "backward", "block"}) {
+    const int i = static_cast<int>(nodes.size());
+    types.push_back({0, name, {{Megahertz(1000), Seconds(1), Joules(std::pow(10, i))}}});
+    nodes.push_back({i, 0, 0});
+    if (i > 0) edges.push_back({i - 1, i});
+  }
+  const ComputationDag dag("a test", 1, types, nodes, edges);
+  const std::vector<Watts> blocking(1, Watts(0.0));
+  Frontier frontier;
+  const ClockPlan plan(nodes.size(), 0);
+  frontier.add(replay(dag, blocking, plan), plan);
+  frontier.finish();
+  const PlanBill bill = bill_of_plan(dag, frontier, blocking, {});
+  const auto& parts = bill.sheet.stages.at(0).parts;
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[0].name, "forward");
+  EXPECT_EQ(parts[0].energy, Joules(111));
+  EXPECT_EQ(parts[1].energy, Joules(11'000));
+  EXPECT_EQ(parts[2].energy, Joules(100'000));
 }
 
 }  // namespace

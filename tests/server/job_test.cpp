@@ -96,6 +96,22 @@ TEST(Measurements, ASweepReplacesTheInstructionsThatItHas) {
   EXPECT_EQ(names, "backward 1410, forward 1395, p2p 0, recompute 1395, ");
 }
 
+// The sweep has too few backwards in an iteration to know the first apart: what the one before said of it is stale.
+TEST(Measurements, ASweepReplacesFirstAndLastMicrobatchesWithTheirInstruction) {
+  MeasurementSums before;
+  for (const char* name : {"backward", "backward.first", "backward_input.first", "forward.1.last", "forward.last"}) {
+    add_measurements(before, {measured(name, 1410, 1.0, 9.0)});
+  }
+  MeasurementSums sweep;
+  add_measurements(sweep, {measured("backward", 1395, 2.0, 8.0), measured("forward", 1395, 2.0, 8.0),
+                           measured("forward.first", 1395, 2.0, 8.0)});
+  std::string names;
+  for (const MeasurementSum& sum : with_sweep(before, sweep)) {
+    names += fmt::format("{} {}, ", sum.instruction, sum.clock.value());
+  }
+  EXPECT_EQ(names, "backward 1395, backward_input.first 1410, forward 1395, forward.1.last 1410, forward.first 1395, ");
+}
+
 TEST(Measurements, RanksOfAStageAreItsSlowestAndTheirMean) {
   const auto slow = std::make_shared<MeasurementSums>();
   const auto fast = std::make_shared<MeasurementSums>();
@@ -119,6 +135,26 @@ TEST(Measurements, FirstMicrobatchesCountWhereAllRanksOfAStageKnowThem) {
   EXPECT_EQ(profile.find(0, "backward.first"), nullptr);
   ASSERT_NE(profile.find(1, "backward.first"), nullptr);
   EXPECT_EQ(profile.find(1, "backward.first")->options[0].time, Seconds(0.9));
+}
+
+// Both ranks know their first backwards, but at no clock in common: the job is planned without them. Where they have
+// 1410 MHz in common, that clock is left, with the slower rank's time.
+TEST(Measurements, FirstMicrobatchesCountAtTheClocksThatAllRanksHave) {
+  const auto one = std::make_shared<MeasurementSums>();
+  const auto other = std::make_shared<MeasurementSums>();
+  for (const auto& sums : {one, other}) {
+    add_measurements(*sums, {measured("backward", 1410, 1.0, 20.0), measured("backward", 1200, 1.2, 18.0)});
+  }
+  add_measurements(*one, {measured("backward.first", 1410, 0.9, 18.0)});
+  add_measurements(*other, {measured("backward.first", 1200, 1.1, 16.0)});
+  const Profile without = merged_profile("job", {{0, 0, one}, {1, 0, other}});
+  EXPECT_EQ(without.find(0, "backward")->options.size(), 2u);
+  EXPECT_EQ(without.find(0, "backward.first"), nullptr);
+  add_measurements(*other, {measured("backward.first", 1410, 0.95, 18.0)});
+  const Profile with = merged_profile("job", {{0, 0, one}, {1, 0, other}});
+  ASSERT_NE(with.find(0, "backward.first"), nullptr);
+  ASSERT_EQ(with.find(0, "backward.first")->options.size(), 1u);
+  EXPECT_EQ(with.find(0, "backward.first")->options[0].time, Seconds(0.95));
 }
 
 TEST(JobRules, FirstAndLastMicrobatchesOfComputationsAreKnown) {

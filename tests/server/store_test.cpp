@@ -252,6 +252,37 @@ TEST(Store, TakesUpADatabaseOfTheFormatBefore) {
   EXPECT_FALSE(answers.failed(0));
 }
 
+// The second sweep does not know first backwards apart, so that those of the first sweep are stale; it measures no
+// forward, so that the first sweep's stays, with its last one.
+TEST(Store, ASweepReplacesFirstAndLastMicrobatchesWithTheirInstruction) {
+  const TempFolder folder;
+  {
+    Answers answers;
+    Store store(folder / "a.db", run_at_once);
+    const auto report = [](const std::vector<std::string>& names) {
+      StoredReport stored{1, {}};
+      for (const std::string& name : names) {
+        stored.report.measurements.push_back({name, Megahertz(1410), Seconds(1), Joules(1), 1});
+      }
+      return stored;
+    };
+    store.submit(stored_job(1), answers.expect(0));
+    store.submit(StoredRank{1, {0, 0, 0, 0, {}}, -1, false}, answers.expect(1));
+    store.submit(report({"backward", "backward.first", "forward", "forward.last"}), answers.expect(2));
+    store.submit(StoredProfiled{1, {0}}, answers.expect(3));
+    store.submit(StoredSweeps{1, {0}}, answers.expect(4));
+    store.submit(report({"backward"}), answers.expect(5));
+    store.submit(StoredProfiled{1, {0}}, answers.expect(6));
+    store.submit(StoredSweeps{1, {0}}, answers.expect(7));
+    answers.wait_for(8);
+  }
+  const std::vector<LoadedJob> jobs = Store(folder / "a.db", run_at_once).load();
+  ASSERT_EQ(jobs.size(), 1u);
+  std::vector<std::string> names;
+  for (const MeasurementSum& sum : jobs[0].ranks.at(0).sums) names.push_back(sum.instruction);
+  EXPECT_THAT(names, ::testing::ElementsAre("backward", "forward", "forward.last"));
+}
+
 TEST(Store, RefusesADatabaseOfAnotherFormat) {
   const TempFolder folder;
   { Store store(folder / "a.db", run_at_once); }
