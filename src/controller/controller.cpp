@@ -267,18 +267,20 @@ void Controller::step(Job& job, Seconds now) {
   facts.asks = job.has_reported() || job.record.told == job.seen.restarts;
   facts.told = job.record.told == job.seen.restarts;
   // The policy counts a job with the GPUs that it is to have; one that has yet to stop draws for those that it has.
-  // Where it waits for clocks to be set, it needs what they now let it draw.
+  // Where it waits for clocks to be set, it needs what they now let it draw; one that was released is among what draws.
   const ClockedPower* const clocked = keeper_ ? keeper_->of(job.seen.id) : nullptr;
-  const Watts needed = job.index < 0 ? Watts(0.0)
-                       : clocked     ? clocked->counted
-                                     : power_on(job, job.wanted->target.gpus());
+  const bool pending = job.seen.state == EngineJobState::kPending;
+  const bool is_counted = pending && (!job.seen.held || (clocked != nullptr && job.started));
+  const Watts needed = job.index < 0 || is_counted ? Watts(0.0)
+                       : clocked                   ? clocked->counted
+                                                   : power_on(job, job.wanted->target.gpus());
   facts.room = has_room(job.wanted->target) && drawn_ + needed <= scheduler_->state().spendable_power() &&
                (clocked == nullptr || clocked->ready);
   facts.now = now;
   facts.stop_within = options_.stop_within;
   facts.asked = job.asked.value_or(now);
-  if (!facts.room && job.seen.state == EngineJobState::kPending) job.no_room = now;
-  if (job.seen.state == EngineJobState::kPending && job.seen.held) waits(job, now, facts.room);
+  if (!facts.room && pending) job.no_room = now;
+  if (pending && job.seen.held) waits(job, now, facts.room);
   switch (next_step(*job.wanted, job.seen, facts)) {
     case TransitionStep::kWait: break;
     case TransitionStep::kAskToStop: {

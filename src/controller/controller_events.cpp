@@ -123,6 +123,7 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
       ended.emplace_back(id, end_of(job.seen.state));
     } else if (!job.wanted && options_.mode == ControllerMode::kActs) {
       job.wanted = Transition{id, job.seen.restarts, {}, 0, now};
+      job.started = false;
       store_.want({*job.wanted});
     }
   }

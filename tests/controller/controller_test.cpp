@@ -563,6 +563,21 @@ TEST(Controller, ForgetsAnOrderThatIsOver) {
   EXPECT_EQ(site.controller->status().budget, Watts(3000.0));
 }
 
+// A job whose first start failed is counted once, and starts. Of four silent GPUs each counts with its board's 400 W;
+// there are watts for one such job and not for two.
+TEST(Controller, StartsAJobWhoseFirstStartFailed) {
+  NodeAgents agents({});
+  ControllerOptions how = a100_cluster();
+  how.agents = &agents;
+  how.budget = Watts(1700.0);
+  Site site(1, how);
+  site.engine.submit(1, elastic("a", 4, 4));
+  site.engine.starts_refused = 1;
+  site.cycles(6);
+  EXPECT_THAT(site.log, Contains(HasSubstr("cannot start job 1")));
+  EXPECT_EQ(site.gpus(1), 4) << site.why(1);
+}
+
 // What is installed agrees with itself: the socket is in a folder that systemd makes, and jobs report there.
 TEST(Controller, IsInstalledWhereJobsReport) {
   const auto installed = [](const std::string& name) {
