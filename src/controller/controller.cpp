@@ -148,6 +148,7 @@ void Controller::decide(Seconds now) {
     job.wanted = one;
     job.started = false;
     job.no_room = now;
+    job.unattended = Seconds(0.0);
     scheduler_->state().jobs[at(job.index)].in_transition = true;
   }
   for (const std::string& line : decided_) log_(line);
@@ -230,11 +231,17 @@ void Controller::act(Seconds now) {
     for (const auto& [id, job] : jobs_) drawn_ += drawn_by(job);
   }
   const Nanoseconds begin = monotonic_now();
+  const Seconds passed = now - std::max(begun_, std::exchange(acted_at_, now));
   auto next = jobs_.upper_bound(acted_);
+  bool is_over = false;
   for (std::size_t turns = 0; turns < jobs_.size(); ++turns, ++next) {
-    if (turns > 0 && to_seconds(monotonic_now() - begin) > options_.act_within) break;
     if (next == jobs_.end()) next = jobs_.begin();
     Job& job = next->second;
+    is_over |= turns > 0 && to_seconds(monotonic_now() - begin) > options_.act_within;
+    if (is_over) {
+      job.unattended += passed;
+      continue;
+    }
     acted_ = next->first;
     if (job.is_odd) continue;
     if (job.wanted) {
@@ -279,7 +286,10 @@ void Controller::step(Job& job, Seconds now) {
   facts.now = now;
   facts.stop_within = options_.stop_within;
   facts.asked = job.asked.value_or(now);
-  if (!facts.room && pending) job.no_room = now;
+  if (!facts.room && pending) {
+    job.no_room = now;
+    job.unattended = Seconds(0.0);
+  }
   if (pending && job.seen.held) waits(job, now, facts.room);
   switch (next_step(*job.wanted, job.seen, facts)) {
     case TransitionStep::kWait: break;
@@ -314,8 +324,8 @@ void Controller::step(Job& job, Seconds now) {
     case TransitionStep::kSettled: return settled(job);
     case TransitionStep::kMisplaced: return failed(job, now, "it has started elsewhere");
   }
-  // While there was no controller, nothing could go on.
-  const Seconds begun = std::max({job.wanted->since, job.no_room, begun_});
+  // While there was no controller, or the job had no turn, nothing could go on.
+  const Seconds begun = std::max({job.wanted->since, job.no_room, begun_}) + job.unattended;
   if (now - begun > options_.stop_within + options_.settle_within) {
     failed(job, now, fmt::format("it took more than {} s", (options_.stop_within + options_.settle_within).value()));
   }

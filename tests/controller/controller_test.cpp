@@ -118,6 +118,20 @@ TEST(Controller, SpreadsActsOverCyclesWhereTheyTakeLong) {
   for (int job = 1; job <= 3; ++job) EXPECT_EQ(site.gpus(job), 2) << job;
 }
 
+// A job that waits for its turn longer than a change may take is not given up for that: with one turn in each cycle, the
+// eighth has its first after 8 s.
+TEST(Controller, GivesNoJobUpThatHadNoTurn) {
+  ControllerOptions how = a100_cluster();
+  how.act_within = Seconds(0.0);
+  how.stop_within = Seconds(2.0);
+  how.settle_within = Seconds(3.0);
+  Site site(2, how);
+  for (int job = 1; job <= 8; ++job) site.engine.submit(job, elastic("a", 1, 1));
+  site.cycles(30);
+  EXPECT_THAT(site.log, Not(Contains(HasSubstr("came to nothing"))));
+  for (int job = 1; job <= 8; ++job) EXPECT_EQ(site.gpus(job), 1) << site.why(job);
+}
+
 // Of many causes at once the first few are told.
 TEST(Controller, TellsFewOfManyCauses) {
   Site site(2);
