@@ -167,7 +167,9 @@ bool Controller::has_room(const GpuShape& target) const {
   });
 }
 
+// A job that is to stop altogether has no speed.
 Watts Controller::power_on(const Job& job, int gpus) const {
+  if (!scheduler_->state().jobs[at(job.index)].has_gpus()) return options_.spec.limit * static_cast<double>(gpus);
   return power_on(job, gpus, scheduler_->state().jobs[at(job.index)].speed);
 }
 
@@ -175,7 +177,7 @@ Watts Controller::power_on(const Job& job, int gpus, int speed) const {
   const ClusterState& state = scheduler_->state();
   const ClusterJob& one = state.jobs[at(job.index)];
   const int size = state.kind_of(job.index).size_index(gpus);
-  if (size < 0 || !one.has_gpus()) return options_.spec.limit * static_cast<double>(gpus);
+  if (size < 0) return options_.spec.limit * static_cast<double>(gpus);
   return state.counted(one.kind, at(size), at(speed));
 }
 
@@ -226,8 +228,8 @@ bool Controller::release(Job& job) {
 }
 
 void Controller::act(Seconds now) {
-  drawn_ = keeper_ ? keeper_->counted() : Watts(0.0);
   if (!keeper_) {
+    drawn_ = Watts(0.0);
     for (const auto& [id, job] : jobs_) drawn_ += drawn_by(job);
   }
   const Nanoseconds begin = monotonic_now();
@@ -317,9 +319,10 @@ void Controller::step(Job& job, Seconds now) {
     case TransitionStep::kStart:
       if (job.started && job.seen.reason == "BadConstraints") return failed(job, now, "no node can run it so");
       stop_asking();  // what it was told before it stopped is not for the job that starts
-      release(job);
-      drawn_ += needed;
+      // Before the engine is asked, since clocks may be raised meanwhile.
       job.started = true;
+      drawn_ += needed;
+      release(job);
       break;
     case TransitionStep::kSettled: return settled(job);
     case TransitionStep::kMisplaced: return failed(job, now, "it has started elsewhere");
@@ -442,6 +445,7 @@ void Controller::publish(const EngineView& view, Seconds now) {
     next.jobs.push_back(status_of(job));
     next.power += next.jobs.back().power;
   }
+  if (keeper_) next.power = keeper_->counted();
   for (const EngineNode& node : view.nodes) {
     if (node.gpus == 0) continue;
     const auto index = node_index_.find(node.name);

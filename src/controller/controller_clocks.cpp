@@ -35,7 +35,7 @@ std::vector<ClockedJob> Controller::clocked_jobs() const {
       for (const std::string& node : job.wanted->target.nodes) {
         one.gpus.push_back({node, job.wanted->target.gpus_per_node, {}});
       }
-      one.draws = !job.seen.held || job.started;
+      one.draws = job.seen.state != EngineJobState::kCompleted && (!job.seen.held || job.started);
       one.speed = speed;
     }
     if (one.gpus.empty()) continue;
@@ -58,6 +58,7 @@ void Controller::keep_clocks() {
   const bool decides = options_.mode != ControllerMode::kObserves;
   const Watts limit = decides ? scheduler_->state().spendable_power() : Watts(std::numeric_limits<double>::infinity());
   keeper_->pass(clocked_jobs(), limit, options_.mode == ControllerMode::kActs);
+  drawn_ = keeper_->counted();
   if (keeper_->ceiling() != ceiling) {
     log_(keeper_->ceiling() ? fmt::format("no job runs above {:.0f} MHz, so that all are within {:.0f} W",
                                           keeper_->ceiling()->value(), scheduler_->state().power_limit.value())

@@ -592,6 +592,42 @@ TEST(Controller, StartsAJobWhoseFirstStartFailed) {
   EXPECT_EQ(site.gpus(1), 4) << site.why(1);
 }
 
+// Clocks may be raised while the engine is asked to start a job: its 1600 W are counted already.
+TEST(Controller, CountsAJobBeforeItIsStarted) {
+  NodeAgents agents({});
+  ControllerOptions how = a100_cluster();
+  how.agents = &agents;
+  Site site(1, how);
+  site.engine.submit(1, elastic("a", 4, 4));
+  std::vector<Watts> seen;
+  site.engine.on_start = [&] {
+    site.controller->order_budget({Watts(1e6), std::nullopt});
+    (void)site.controller->adjust(site.now);
+    seen.push_back(site.controller->status().power);
+  };
+  site.cycles(6);
+  EXPECT_THAT(seen, ElementsAre(Watts(1600.0)));
+  EXPECT_EQ(site.controller->status().power, Watts(1600.0));
+}
+
+// A job that is to stop altogether still draws what it drew before that was decided.
+TEST(Controller, ExpectsTheSameOfAJobThatIsToStop) {
+  NodeAgents agents({});
+  ControllerOptions how = a100_cluster();
+  how.agents = &agents;
+  Site site(1, how);
+  site.engine.submit(1, elastic("a", 4, 4));
+  site.cycles(6);
+  (void)site.controller->report(1, 1000, {100.0, 1e6, Seconds(0.5), 4});
+  site.cycle();
+  const std::optional<Watts> before = site.controller->status().jobs.at(0).expected;
+  ASSERT_TRUE(before.has_value());
+  site.controller->order_budget({Watts(300.0), std::nullopt});
+  site.cycle();
+  ASSERT_THAT(site.why(1), HasSubstr("stopping: "));
+  EXPECT_EQ(site.controller->status().jobs.at(0).expected, before);
+}
+
 // What is installed agrees with itself: the socket is in a folder that systemd makes, and jobs report there.
 TEST(Controller, IsInstalledWhereJobsReport) {
   const auto installed = [](const std::string& name) {
