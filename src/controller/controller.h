@@ -124,6 +124,7 @@ class Controller : private SchedulerHost {
     // Since it started:
     Seconds step;
     int reports = 0;
+    bool learned = false;  // what it costs with these GPUs at this clock
     std::optional<Pause> pause;
     std::optional<Seconds> asked;  // by this process, when it was first asked to stop
 
@@ -151,7 +152,7 @@ class Controller : private SchedulerHost {
   void take_reports(Seconds now);
   bool take_order();
   void take_report(Job& job, const TakenReport& taken, Seconds now);
-  void learn(Job& job);
+  bool learn(Job& job);
   static void pauses(Job& job, Seconds now);
   static void waits(Job& job, Seconds now, bool could_start);
   void goes_on(Job& job, const ElasticReport& told, Seconds now);
@@ -195,7 +196,9 @@ class Controller : private SchedulerHost {
   // Clocks and watts (controller_clocks.cpp).
   [[nodiscard]] std::vector<ClockedJob> clocked_jobs() const;
   void keep_clocks();
+  [[nodiscard]] bool is_to_meter(const Job& job) const;
   void meter(Job& job);
+  void note_cause(std::string words);
   void note_speeds(const std::string& cause);
   [[nodiscard]] Watts drawn_by_other(const EngineJob& job);
   void show_power(const Job& job, ClusterJobStatus& shown) const;

@@ -628,6 +628,51 @@ TEST(Controller, ExpectsTheSameOfAJobThatIsToStop) {
   EXPECT_EQ(site.controller->status().jobs.at(0).expected, before);
 }
 
+// While the engine does not answer, limits may change any number of times: 100 causes are kept, of which 3 are told.
+TEST(Controller, KeepsFewCausesWhileTheEngineIsAway) {
+  NodeAgents agents({});
+  ControllerOptions how = a100_cluster();
+  how.agents = &agents;
+  Site site(1, how);
+  site.cycle();
+  for (int order = 0; order < 150; ++order) {
+    site.controller->order_budget({Watts(order % 2 == 0 ? 3000.0 : 6000.0), std::nullopt});
+    (void)site.controller->adjust(site.now);
+  }
+  site.engine.submit(1, elastic("a", 4, 4));
+  site.cycle();
+  EXPECT_THAT(site.why(1), HasSubstr(" and 97 more"));
+}
+
+// The third report says nothing of the step: the fourth is learned of.
+TEST(Controller, LearnsOfALaterReport) {
+  Site site(1);
+  site.engine.submit(1, elastic("a", 4, 4));
+  site.cycles(6);
+  for (const double step_s : {0.25, 0.25, 0.0, 0.25, 0.25}) {
+    (void)site.controller->report(1, 1000, {100.0, 1e6, Seconds(step_s), 4});
+    site.cycle();
+  }
+  ASSERT_EQ(site.store->costs().size(), 1U);
+  EXPECT_EQ(site.store->costs()[0].time_s, 0.25);
+}
+
+// Authorities that cannot be read end the first cycle before anything is begun, and the next ones, too.
+TEST(Controller, BeginsNothingWhereNoAgentCanBeAsked) {
+  const TempFolder folder;
+  NodeAgentsOptions where;
+  where.addresses = {{"n1", "https://127.0.0.1:1"}};
+  where.ca_file = folder / "ca.pem";
+  NodeAgents agents(where);
+  ControllerOptions how = a100_cluster();
+  how.agents = &agents;
+  Site site(1, how);
+  site.engine.submit(1, elastic("a", 4, 4));
+  EXPECT_THROW(site.cycle(), Error);
+  EXPECT_FALSE(site.controller->adjust(site.now));
+  EXPECT_THROW(site.cycle(), Error);
+}
+
 // What is installed agrees with itself: the socket is in a folder that systemd makes, and jobs report there.
 TEST(Controller, IsInstalledWhereJobsReport) {
   const auto installed = [](const std::string& name) {
