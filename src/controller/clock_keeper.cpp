@@ -2,6 +2,7 @@
 #include "controller/clock_keeper.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/index.h"

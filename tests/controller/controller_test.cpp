@@ -118,8 +118,8 @@ TEST(Controller, SpreadsActsOverCyclesWhereTheyTakeLong) {
   for (int job = 1; job <= 3; ++job) EXPECT_EQ(site.gpus(job), 2) << job;
 }
 
-// A job that waits for its turn longer than a change may take is not given up for that: with one turn in each cycle, the
-// eighth has its first after 8 s.
+// A job that waits for its turn longer than a change may take is not given up for that: with one turn in each cycle,
+// the eighth has its first after 8 s.
 TEST(Controller, GivesNoJobUpThatHadNoTurn) {
   ControllerOptions how = a100_cluster();
   how.act_within = Seconds(0.0);
