@@ -2,6 +2,7 @@
 #include "controller/clock_keeper.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/index.h"
@@ -220,12 +221,10 @@ void ClockKeeper::ask_agents(const std::vector<Row>& rows, bool may_release) {
     }
   }
   for (const auto& [node, gpus] : wishes) agents_.want(node, gpus);
-  for (auto node = leased_.begin(); node != leased_.end();) {
-    const bool over = wishes.count(*node) == 0 && may_release;
-    if (over) agents_.want(*node, {});
-    node = over ? leased_.erase(node) : std::next(node);
+  if (!may_release) return;
+  for (const std::string& node : agents_.nodes()) {
+    if (wishes.count(node) == 0) agents_.want(node, {});
   }
-  for (const auto& [node, gpus] : wishes) leased_.insert(node);
 }
 
 }  // namespace flyball

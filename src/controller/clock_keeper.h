@@ -11,7 +11,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -101,7 +100,6 @@ class ClockKeeper {
   std::map<std::int64_t, Kept> kept_;
   std::map<std::string, AgentReading> readings_;      // of this pass
   std::map<std::string, std::vector<bool>> claimed_;  // GPUs that jobs are known to have
-  std::set<std::string> leased_;                      // nodes on which a lease was asked for
   int ceiling_speed_ = 0;
   std::optional<Megahertz> ceiling_;
   Watts counted_;

@@ -148,6 +148,7 @@ void Controller::decide(Seconds now) {
     job.wanted = one;
     job.started = false;
     job.no_room = now;
+    job.unattended = Seconds(0.0);
     scheduler_->state().jobs[at(job.index)].in_transition = true;
   }
   for (const std::string& line : decided_) log_(line);
@@ -166,7 +167,9 @@ bool Controller::has_room(const GpuShape& target) const {
   });
 }
 
+// A job that is to stop altogether has no speed.
 Watts Controller::power_on(const Job& job, int gpus) const {
+  if (!scheduler_->state().jobs[at(job.index)].has_gpus()) return options_.spec.limit * static_cast<double>(gpus);
   return power_on(job, gpus, scheduler_->state().jobs[at(job.index)].speed);
 }
 
@@ -174,7 +177,7 @@ Watts Controller::power_on(const Job& job, int gpus, int speed) const {
   const ClusterState& state = scheduler_->state();
   const ClusterJob& one = state.jobs[at(job.index)];
   const int size = state.kind_of(job.index).size_index(gpus);
-  if (size < 0 || !one.has_gpus()) return options_.spec.limit * static_cast<double>(gpus);
+  if (size < 0) return options_.spec.limit * static_cast<double>(gpus);
   return state.counted(one.kind, at(size), at(speed));
 }
 
@@ -225,16 +228,22 @@ bool Controller::release(Job& job) {
 }
 
 void Controller::act(Seconds now) {
-  drawn_ = keeper_ ? keeper_->counted() : Watts(0.0);
   if (!keeper_) {
+    drawn_ = Watts(0.0);
     for (const auto& [id, job] : jobs_) drawn_ += drawn_by(job);
   }
   const Nanoseconds begin = monotonic_now();
+  const Seconds passed = now - std::max(begun_, std::exchange(acted_at_, now));
   auto next = jobs_.upper_bound(acted_);
+  bool is_over = false;
   for (std::size_t turns = 0; turns < jobs_.size(); ++turns, ++next) {
-    if (turns > 0 && to_seconds(monotonic_now() - begin) > options_.act_within) break;
     if (next == jobs_.end()) next = jobs_.begin();
     Job& job = next->second;
+    is_over |= turns > 0 && to_seconds(monotonic_now() - begin) > options_.act_within;
+    if (is_over) {
+      job.unattended += passed;
+      continue;
+    }
     acted_ = next->first;
     if (job.is_odd) continue;
     if (job.wanted) {
@@ -267,18 +276,23 @@ void Controller::step(Job& job, Seconds now) {
   facts.asks = job.has_reported() || job.record.told == job.seen.restarts;
   facts.told = job.record.told == job.seen.restarts;
   // The policy counts a job with the GPUs that it is to have; one that has yet to stop draws for those that it has.
-  // Where it waits for clocks to be set, it needs what they now let it draw.
+  // Where it waits for clocks to be set, it needs what they now let it draw; one that was released is among what draws.
   const ClockedPower* const clocked = keeper_ ? keeper_->of(job.seen.id) : nullptr;
-  const Watts needed = job.index < 0 ? Watts(0.0)
-                       : clocked     ? clocked->counted
-                                     : power_on(job, job.wanted->target.gpus());
+  const bool pending = job.seen.state == EngineJobState::kPending;
+  const bool is_counted = pending && (!job.seen.held || (clocked != nullptr && job.started));
+  const Watts needed = job.index < 0 || is_counted ? Watts(0.0)
+                       : clocked                   ? clocked->counted
+                                                   : power_on(job, job.wanted->target.gpus());
   facts.room = has_room(job.wanted->target) && drawn_ + needed <= scheduler_->state().spendable_power() &&
                (clocked == nullptr || clocked->ready);
   facts.now = now;
   facts.stop_within = options_.stop_within;
   facts.asked = job.asked.value_or(now);
-  if (!facts.room && job.seen.state == EngineJobState::kPending) job.no_room = now;
-  if (job.seen.state == EngineJobState::kPending && job.seen.held) waits(job, now, facts.room);
+  if (!facts.room && pending) {
+    job.no_room = now;
+    job.unattended = Seconds(0.0);
+  }
+  if (pending && job.seen.held) waits(job, now, facts.room);
   switch (next_step(*job.wanted, job.seen, facts)) {
     case TransitionStep::kWait: break;
     case TransitionStep::kAskToStop: {
@@ -305,15 +319,16 @@ void Controller::step(Job& job, Seconds now) {
     case TransitionStep::kStart:
       if (job.started && job.seen.reason == "BadConstraints") return failed(job, now, "no node can run it so");
       stop_asking();  // what it was told before it stopped is not for the job that starts
-      release(job);
-      drawn_ += needed;
+      // Before the engine is asked, since clocks may be raised meanwhile.
       job.started = true;
+      drawn_ += needed;
+      release(job);
       break;
     case TransitionStep::kSettled: return settled(job);
     case TransitionStep::kMisplaced: return failed(job, now, "it has started elsewhere");
   }
-  // While there was no controller, nothing could go on.
-  const Seconds begun = std::max({job.wanted->since, job.no_room, begun_});
+  // While there was no controller, or the job had no turn, nothing could go on.
+  const Seconds begun = std::max({job.wanted->since, job.no_room, begun_}) + job.unattended;
   if (now - begun > options_.stop_within + options_.settle_within) {
     failed(job, now, fmt::format("it took more than {} s", (options_.stop_within + options_.settle_within).value()));
   }
@@ -430,6 +445,7 @@ void Controller::publish(const EngineView& view, Seconds now) {
     next.jobs.push_back(status_of(job));
     next.power += next.jobs.back().power;
   }
+  if (keeper_) next.power = keeper_->counted();
   for (const EngineNode& node : view.nodes) {
     if (node.gpus == 0) continue;
     const auto index = node_index_.find(node.name);

@@ -113,16 +113,18 @@ class Controller : private SchedulerHost {
     ElasticOption option;
     JobRecord record;
     std::optional<Transition> wanted;
-    int index = -1;        // in the scheduler; -1: it is left alone
-    bool misfit = false;   // it found no place among the scheduler's jobs where it runs
-    bool is_odd = false;   // the engine shows it, but not so that it can be read; what was seen before is kept
-    bool started = false;  // start() was called for this transition
-    Seconds no_room{0};    // when its target was last seen taken
+    int index = -1;         // in the scheduler; -1: it is left alone
+    bool misfit = false;    // it found no place among the scheduler's jobs where it runs
+    bool is_odd = false;    // the engine shows it, but not so that it can be read; what was seen before is kept
+    bool started = false;   // start() was called for this transition
+    Seconds no_room{0};     // when its target was last seen taken
+    Seconds unattended{0};  // since then, in cycles in which it had no turn
     Seconds not_before{0};
     std::string why;
     // Since it started:
     Seconds step;
     int reports = 0;
+    bool learned = false;  // what it costs with these GPUs at this clock
     std::optional<Pause> pause;
     std::optional<Seconds> asked;  // by this process, when it was first asked to stop
 
@@ -150,7 +152,7 @@ class Controller : private SchedulerHost {
   void take_reports(Seconds now);
   bool take_order();
   void take_report(Job& job, const TakenReport& taken, Seconds now);
-  void learn(Job& job);
+  bool learn(Job& job);
   static void pauses(Job& job, Seconds now);
   static void waits(Job& job, Seconds now, bool could_start);
   void goes_on(Job& job, const ElasticReport& told, Seconds now);
@@ -194,7 +196,9 @@ class Controller : private SchedulerHost {
   // Clocks and watts (controller_clocks.cpp).
   [[nodiscard]] std::vector<ClockedJob> clocked_jobs() const;
   void keep_clocks();
+  [[nodiscard]] bool is_to_meter(const Job& job) const;
   void meter(Job& job);
+  void note_cause(std::string words);
   void note_speeds(const std::string& cause);
   [[nodiscard]] Watts drawn_by_other(const EngineJob& job);
   void show_power(const Job& job, ClusterJobStatus& shown) const;
@@ -217,8 +221,9 @@ class Controller : private SchedulerHost {
   std::set<std::string> others_on_;     // nodes with jobs that are not elastic, or not movable
   std::map<std::string, int> used_on_;  // GPUs that any job has
   std::int64_t acted_ = 0;              // the job that was the last one's turn
-  Watts drawn_;                         // at most, by the scheduler's jobs as they run now or have been released
-  std::set<std::int64_t> changed_;      // whose record is to be kept
+  Seconds acted_at_{0};
+  Watts drawn_;                     // at most, by the scheduler's jobs as they run now or have been released
+  std::set<std::int64_t> changed_;  // whose record is to be kept
   std::optional<PowerOrder> order_;
   std::map<std::string, RestartCost> restarts_;  // by kind
   Watts others_power_;

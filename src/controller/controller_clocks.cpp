@@ -4,16 +4,20 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "base/index.h"
 #include "base/monotonic_time.h"
+#include "cluster/cost_belief.h"
 #include "controller/controller.h"
 
 namespace flyball {
 namespace {
 
-constexpr int kReportsToMeter = 3;               // what a job draws while it starts says nothing of its training
+constexpr int kReportsToMeter = 3;  // what a job draws while it starts says nothing of its training
+constexpr std::size_t kMostCausesKept = 100;
 constexpr double kNewPower = 0.02;               // what a meter must show otherwise to be noted
 constexpr Nanoseconds kPeakHeld = 60 * kSecond;  // of the watts of a job that is not elastic
 
@@ -35,7 +39,7 @@ std::vector<ClockedJob> Controller::clocked_jobs() const {
       for (const std::string& node : job.wanted->target.nodes) {
         one.gpus.push_back({node, job.wanted->target.gpus_per_node, {}});
       }
-      one.draws = !job.seen.held || job.started;
+      one.draws = job.seen.state != EngineJobState::kCompleted && (!job.seen.held || job.started);
       one.speed = speed;
     }
     if (one.gpus.empty()) continue;
@@ -52,41 +56,62 @@ std::vector<ClockedJob> Controller::clocked_jobs() const {
 void Controller::keep_clocks() {
   if (!keeper_) return;
   std::erase_if(others_peaks_, [&](const auto& one) {
-    return !std::ranges::binary_search(view_.jobs, one.first, {}, &EngineJob::id);
+    const auto seen = std::ranges::lower_bound(view_.jobs, one.first, {}, &EngineJob::id);
+    return seen == view_.jobs.end() || seen->id != one.first || seen->gpus.empty();  // what a start before drew is over
   });
   const auto ceiling = keeper_->ceiling();
   const bool decides = options_.mode != ControllerMode::kObserves;
   const Watts limit = decides ? scheduler_->state().spendable_power() : Watts(std::numeric_limits<double>::infinity());
   keeper_->pass(clocked_jobs(), limit, options_.mode == ControllerMode::kActs);
+  drawn_ = keeper_->counted();
   if (keeper_->ceiling() != ceiling) {
     log_(keeper_->ceiling() ? fmt::format("no job runs above {:.0f} MHz, so that all are within {:.0f} W",
                                           keeper_->ceiling()->value(), scheduler_->state().power_limit.value())
                             : "all jobs may run at the clocks that were decided");
   }
+  std::map<std::tuple<int, int, int>, Job*> highest;  // by kind, GPUs and speed
   for (auto& [id, job] : jobs_) {
     const ClockedPower* const clocked = keeper_->of(id);
     if (clocked == nullptr) continue;
-    meter(job);
+    if (is_to_meter(job)) {
+      const ClusterJob& one = scheduler_->state().jobs[at(job.index)];
+      Job*& most = highest[{one.kind, one.gpus, one.speed}];
+      if (most == nullptr || keeper_->of(most->seen.id)->peak < clocked->peak) most = &job;
+    }
     const Megahertz asked = keeper_->asked(id);
     const bool is_so = clocked->held && asked == options_.spec.clocks[at(clocked->speed)];
     if (options_.mode != ControllerMode::kDryRun || is_so) continue;
     decided_.push_back(fmt::format("job {}: clocks of at most {:.0f} MHz", id, asked.value()));
   }
+  for (const auto& [which, job] : highest) meter(*job);
 }
 
-// The scheduler counts a job with what its meters have shown at its size and speed, once it trains.
+// Jobs that do not lie packed say nothing of those that do.
+bool Controller::is_to_meter(const Job& job) const {
+  const ClockedPower* const clocked = keeper_->of(job.seen.id);
+  if (clocked == nullptr || job.index < 0 || job.wanted || job.reports < kReportsToMeter) return false;
+  const ClusterJob& one = scheduler_->state().jobs[at(job.index)];
+  if (one.in_transition || !one.has_gpus()) return false;
+  if (clocked->peak.value() <= 0.0 || !clocked->settled || clocked->speed != one.speed) return false;
+  return scheduler_->placement().nodes_of(job.index) == packed_nodes(scheduler_->state().spec, one.gpus);
+}
+
+// While the engine does not answer, nothing is decided that would tell them.
+void Controller::note_cause(std::string words) {
+  if (causes_.size() < kMostCausesKept) causes_.push_back(std::move(words));
+}
+
+// The scheduler counts jobs with the most that their meters have shown at a kind's size and speed, once they train.
 void Controller::meter(Job& job) {
   const ClockedPower& clocked = *keeper_->of(job.seen.id);
   ClusterJob& one = scheduler_->state().jobs[at(job.index)];
-  if (job.wanted || one.in_transition || job.reports < kReportsToMeter) return;
-  if (clocked.peak.value() <= 0.0 || !clocked.settled || clocked.speed != one.speed) return;
   const Watts before = power_on(job, one.gpus);
   if (std::abs(clocked.peak / before - 1.0) <= kNewPower) return;
   settle(job.index);
   one.power = clocked.peak;
   scheduler_->metered(job.index, one.speed);
   scheduler_->limit_changed(scheduler_->state().power_limit);  // decide with what is known now
-  causes_.push_back(fmt::format("job {} was metered at {:.0f} W", job.seen.id, clocked.peak.value()));
+  note_cause(fmt::format("job {} was metered at {:.0f} W", job.seen.id, clocked.peak.value()));
 }
 
 void Controller::changed_speed(int job) { other_speeds_.insert(job); }
@@ -99,6 +124,7 @@ void Controller::note_speeds(const std::string& cause) {
     if (job.index < 0 || speeds.count(job.index) == 0) continue;
     const int speed = scheduler_->state().jobs[at(job.index)].speed;
     job.reports = 0;
+    job.learned = false;
     job.why = fmt::format("clocks of at most {:.0f} MHz: {}", options_.spec.clocks[at(speed)].value(), cause);
     if (options_.mode != ControllerMode::kDryRun) log_(fmt::format("job {}: {}", id, job.why));
   }

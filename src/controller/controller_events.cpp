@@ -36,6 +36,10 @@ void Controller::begin(const EngineView& view) {
     if (node.gpus > 0 && node.gpus <= 64 && std::has_single_bit(static_cast<unsigned>(node.gpus))) ++count[node.gpus];
   }
   if (count.empty()) throw UsageError("the cluster has no node with 1, 2, 4, 8, ... GPUs");
+  // First, since an address may be wrong; then nothing has been begun.
+  for (const EngineNode& node : view.nodes) {
+    if (options_.agents != nullptr && node.gpus > 0) options_.agents->add(node.name);
+  }
   const int gpus = std::ranges::max_element(count, {}, [](const auto& one) { return one.second; })->first;
   for (const EngineNode& node : view.nodes) {
     if (node.gpus == gpus) {
@@ -53,11 +57,7 @@ void Controller::begin(const EngineView& view) {
   Scheduler::Knowledge knowledge;
   knowledge.models = true;
   scheduler_->begin(knowledge);
-  if (options_.agents == nullptr) return;
-  for (const EngineNode& node : view.nodes) {
-    if (node.gpus > 0) options_.agents->add(node.name);
-  }
-  options_.agents->wait_for_readings(kFirstReadings);
+  if (options_.agents != nullptr) options_.agents->wait_for_readings(kFirstReadings);
 }
 
 // Whether the job has ended because it was told to, with work left.
@@ -95,12 +95,13 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
       }
       if (wanted) job.wanted = wanted.mapped();
       known = jobs_.emplace(seen.id, std::move(job)).first;
-      causes_.push_back(fmt::format("job {} has come", seen.id));
+      note_cause(fmt::format("job {} has come", seen.id));
     }
     Job& job = known->second;
     job.is_odd = false;
     if (job.seen.restarts != seen.restarts || has_ended(seen.state)) {
       job.reports = 0;
+      job.learned = false;
       job.asked.reset();
     }
     job.seen = seen;
@@ -123,6 +124,7 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
       ended.emplace_back(id, end_of(job.seen.state));
     } else if (!job.wanted && options_.mode == ControllerMode::kActs) {
       job.wanted = Transition{id, job.seen.restarts, {}, 0, now};
+      job.started = false;
       store_.want({*job.wanted});
     }
   }
@@ -171,7 +173,7 @@ void Controller::end(std::int64_t id, const char* how) {
     }
   }
   log_(fmt::format("job {} {}", id, how));
-  causes_.push_back(fmt::format("job {} {}", id, how));
+  note_cause(fmt::format("job {} {}", id, how));
   if (job.wanted) store_.settled(id);
   kept_[id] = job.record;
   jobs_.erase(id);
@@ -219,7 +221,7 @@ void Controller::take_report(Job& job, const TakenReport& taken, Seconds now) {
   one.iterations = std::max(job.iterations(), told.iteration);
   one.done = told.iteration;
   one.iterations_per_second = told.step.value() > 0.0 ? 1.0 / told.step.value() : 0.0;
-  if (job.reports == kReportsToLearn && told.step.value() > 0.0) learn(job);
+  if (job.reports >= kReportsToLearn && !job.learned && told.step.value() > 0.0) job.learned = learn(job);
 }
 
 // What a change costs is counted from the report that was answered "stop", or from when the job was put back, to the
@@ -265,12 +267,12 @@ void Controller::set_restart(const RestartCost& cost) {
 }
 
 // Energy is the measured power's over the time that was measured, where agents tell it, and else the believed power's.
-void Controller::learn(Job& job) {
+bool Controller::learn(Job& job) {
   const ClusterState& state = scheduler_->state();
   const ClusterJob& one = state.jobs[at(job.index)];
   const ClusterJobKind& kind = state.kind_of(job.index);
   const ClockedPower* const clocked = keeper_ ? keeper_->of(job.seen.id) : nullptr;
-  if (clocked != nullptr && clocked->speed != one.speed) return;  // not at the clock that it is to have
+  if (clocked != nullptr && clocked->speed != one.speed) return false;  // not at the clock that it is to have
   const bool metered = clocked != nullptr && clocked->settled;
   const Watts power = metered ? *clocked->measured : state.believed_cost(job.index, one.gpus, one.speed).power();
   const MeasuredCost cost{job.option.kind,
@@ -284,7 +286,8 @@ void Controller::learn(Job& job) {
   });
   store_.keep(cost);
   scheduler_->limit_changed(state.power_limit);  // decide with what is known now
-  causes_.push_back(fmt::format("job {} was measured on {} GPUs", job.seen.id, one.gpus));
+  note_cause(fmt::format("job {} was measured on {} GPUs", job.seen.id, one.gpus));
+  return true;
 }
 
 int Controller::kind_of(const ElasticOption& option) {
@@ -404,7 +407,7 @@ void Controller::find_others(const EngineView& view) {
     if (job.index < 0 || job.wanted || job.seen.gpus.empty()) continue;
     if (!is_beside_others(job)) continue;
     leave_alone(job, "it shares a node with jobs that are not elastic");
-    causes_.push_back(fmt::format("job {} shares a node with others", id));
+    note_cause(fmt::format("job {} shares a node with others", id));
   }
 }
 
@@ -415,7 +418,7 @@ void Controller::set_nodes(const EngineView& view) {
     const std::string& name = node_names_[at(index)];
     const bool away = !usable[name] || others_on_.count(name) != 0;
     if (away == scheduler_->placement().is_away(index)) continue;
-    causes_.push_back(fmt::format("node {} is {}", name, away ? "away" : "back"));
+    note_cause(fmt::format("node {} is {}", name, away ? "away" : "back"));
     scheduler_->set_away(index, away);
   }
 }
@@ -484,7 +487,7 @@ void Controller::adopt(Seconds now) {
     const bool has_gpus = scheduler_->state().jobs[at(job.index)].has_gpus();
     if (job.seen.state == EngineJobState::kPending && has_gpus) {
       scheduler_->preempted(job.index);
-      causes_.push_back(fmt::format("job {} was put back into the queue", id));
+      note_cause(fmt::format("job {} was put back into the queue", id));
     } else if (job.seen.state == EngineJobState::kRunning && has_gpus && shape_of(job.seen) != target_of(job)) {
       leave_alone(job, "it runs where it was not put");
     }
@@ -518,7 +521,7 @@ void Controller::set_limit(const EngineView& view, Seconds now) {
   const Watts limit = std::max(Watts(1.0), budget_at(now) - others_power_);
   const Watts before = scheduler_->state().power_limit;
   if (std::abs(limit / before - 1.0) <= kSmallChange) return;
-  causes_.push_back(fmt::format("{:.0f} W are for elastic jobs", limit.value()));
+  note_cause(fmt::format("{:.0f} W are for elastic jobs", limit.value()));
   scheduler_->limit_changed(limit);
 }
 

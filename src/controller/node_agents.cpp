@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -97,13 +98,13 @@ class NodeAgents::Node {
   void work() {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
-      const std::vector<GpuWish> wanted = wanted_;
+      const std::optional<std::vector<GpuWish>> wanted = wanted_;
       is_new_ = false;
       lock.unlock();
       std::string trouble;
       (void)contained("an agent's thread", [&] {
         try {
-          trouble = exchange(wanted);
+          trouble = exchange(wanted.value_or(std::vector<GpuWish>()), wanted.has_value());
         } catch (const Error& error) {
           trouble = error.what();
         }
@@ -116,7 +117,7 @@ class NodeAgents::Node {
   }
 
   // Returns what went wrong with single GPUs; throws where nothing works.
-  std::string exchange(const std::vector<GpuWish>& wanted) {
+  std::string exchange(const std::vector<GpuWish>& wanted, bool is_told) {
     std::string trouble;
     for (auto lease = leases_.begin(); lease != leases_.end();) {
       const std::string lost = (*lease)->lost();
@@ -128,7 +129,9 @@ class NodeAgents::Node {
         leases_.front()->release();
         drop(leases_.begin());
       }
+      if (is_told && may_be_capped_) trouble = lift_caps();
     } else {
+      may_be_capped_ = true;
       if (!has_looked_) look();
       try {
         take_lease(wanted);
@@ -143,12 +146,32 @@ class NodeAgents::Node {
               (this->*what)(*lease, gpu, gpu < wanted.size() ? wanted[gpu] : GpuWish());
             } catch (const AgentRefusal& refusal) {
               trouble = fmt::format("GPU {}: {}", gpu, refusal.what());
+            } catch (const SystemError&) {
+              // The connection is closed, which ends the lease.
+              drop(std::ranges::find(leases_, lease));
+              throw;
             }
           }
         }
       }
     }
     look();
+    return trouble;
+  }
+
+  // Those of GPUs that nobody has leased.
+  std::string lift_caps() {
+    std::string trouble;
+    look();
+    for (std::size_t gpu = 0; gpu < is_capped_.size(); ++gpu) {
+      if (!is_capped_[gpu] || is_leased_[gpu]) continue;
+      try {
+        (void)client_.lift_cap(gpu);
+      } catch (const AgentRefusal& refusal) {
+        trouble = fmt::format("GPU {}: {}", gpu, refusal.what());
+      }
+    }
+    may_be_capped_ = false;
     return trouble;
   }
 
@@ -180,10 +203,7 @@ class NodeAgents::Node {
   }
 
   void set_bound(AgentLease& lease, std::size_t gpu, const GpuWish& wish) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (shown_.gpus.at(gpu).bound == wish.bound) return;
-    }
+    if (has_bound(gpu, wish.bound)) return;
     if (wish.bound.value() <= 0.0) {
       lease.reset_sm_clocks(gpu);
     } else {
@@ -199,17 +219,23 @@ class NodeAgents::Node {
   void set_lost_limit(AgentLease& lease, std::size_t gpu, const GpuWish& wish) {
     Watts& before = lost_limits_[gpu];
     const bool differs = wish.lost_limit < before || wish.lost_limit > before * kOtherLimit;
-    if (!differs && !is_capped_.at(gpu)) return;
+    const bool lifts = is_capped_.at(gpu) && has_bound(gpu, wish.bound);
+    if (!differs && !lifts) return;
     SettingsChange change;
     if (wish.lost_limit.value() > 0.0) {
       change.lost_power_limit = std::max(wish.lost_limit, known_clocks(gpu).power_limit.minimum);
     } else if (before.value() > 0.0) {
       change.lost_power_limit = std::optional<Watts>();
     }
-    if (is_capped_[gpu]) change.power_limit = std::optional<Watts>();
+    if (lifts) change.power_limit = std::optional<Watts>();
     lease.change(gpu, change);
     before = wish.lost_limit;
-    is_capped_[gpu] = false;
+    if (lifts) is_capped_[gpu] = false;
+  }
+
+  [[nodiscard]] bool has_bound(std::size_t gpu, Megahertz bound) const {
+    const std::lock_guard lock(mutex_);
+    return shown_.gpus.at(gpu).bound == bound;
   }
 
   const GpuClocks& known_clocks(std::size_t gpu) {
@@ -251,10 +277,11 @@ class NodeAgents::Node {
   std::map<std::size_t, GpuClocks> clocks_;
   std::map<std::size_t, Watts> lost_limits_;  // as stated
   bool has_looked_ = false;
+  bool may_be_capped_ = true;  // by a controller that was lost, this one's last lease included
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::vector<GpuWish> wanted_;
+  std::optional<std::vector<GpuWish>> wanted_;  // none: nothing was said yet
   bool is_new_ = false;
   bool stopping_ = false;
   AgentReading shown_;
@@ -268,6 +295,8 @@ NodeAgents::NodeAgents(NodeAgentsOptions options) : options_(std::move(options))
     throw UsageError(fmt::format("'{}' is the same address for all agents; write {} where the node's name stands",
                                  options_.pattern, kNodePlace));
   }
+  if (!options_.pattern.empty()) (void)parse_endpoint(address_of("node"));
+  for (const auto& [node, address] : options_.addresses) (void)parse_endpoint(address);
 }
 
 // All are told before the first is waited for.
@@ -275,17 +304,16 @@ NodeAgents::~NodeAgents() {
   for (const auto& [name, node] : nodes_) node->stop();
 }
 
-void NodeAgents::add(const std::string& node) {
-  if (nodes_.count(node) != 0) return;
+std::string NodeAgents::address_of(const std::string& node) const {
+  if (const auto own = options_.addresses.find(node); own != options_.addresses.end()) return own->second;
   std::string address = options_.pattern;
-  if (const auto own = options_.addresses.find(node); own != options_.addresses.end()) {
-    address = own->second;
-  } else if (address.empty()) {
-    return;
-  } else {
-    address.replace(address.find(kNodePlace), kNodePlace.size(), node);
-  }
-  nodes_[node] = std::make_unique<Node>(address, options_);
+  if (!address.empty()) address.replace(address.find(kNodePlace), kNodePlace.size(), node);
+  return address;
+}
+
+void NodeAgents::add(const std::string& node) {
+  const std::string address = address_of(node);
+  if (!address.empty() && nodes_.count(node) == 0) nodes_[node] = std::make_unique<Node>(address, options_);
 }
 
 void NodeAgents::wait_for_readings(Seconds most) const {
@@ -297,6 +325,12 @@ void NodeAgents::wait_for_readings(Seconds most) const {
 
 void NodeAgents::want(const std::string& node, const std::vector<GpuWish>& wishes) {
   if (const auto known = nodes_.find(node); known != nodes_.end()) known->second->want(wishes);
+}
+
+std::vector<std::string> NodeAgents::nodes() const {
+  std::vector<std::string> names;
+  for (const auto& [name, node] : nodes_) names.push_back(name);
+  return names;
 }
 
 AgentReading NodeAgents::reading(const std::string& node) const {

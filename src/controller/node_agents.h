@@ -59,6 +59,7 @@ struct AgentReading {
 // Thread-safe.
 class NodeAgents {
  public:
+  // Throws UsageError for an address that is none.
   explicit NodeAgents(NodeAgentsOptions options);
   // Closes the leases' connections without giving the leases back, which to the agents is the loss of their holder.
   // Waits for calls under way.
@@ -72,12 +73,14 @@ class NodeAgents {
   // Waits until every agent has been read, or until that time has passed.
   void wait_for_readings(Seconds most) const;
 
-  // By the GPUs' index; those beyond the end as with no wish. Empty: no lease.
+  [[nodiscard]] std::vector<std::string> nodes() const;
+  // By the GPUs' index; those beyond the end as with no wish. Empty: no lease, and no cap that a lost controller left.
   void want(const std::string& node, const std::vector<GpuWish>& wishes);
   [[nodiscard]] AgentReading reading(const std::string& node) const;
 
  private:
   class Node;
+  [[nodiscard]] std::string address_of(const std::string& node) const;
   NodeAgentsOptions options_;
   std::map<std::string, std::unique_ptr<Node>> nodes_;
 };

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
 
 #include "client/agent_client.h"
@@ -81,6 +82,53 @@ TEST_F(NodeAgentsOverTcp, SetTheClockBelowAndTheLimitForLater) {
   }
   agents.want("n1", {});
   for (const auto& gpu : host_.gpus) EXPECT_TRUE(gpu->wait_default());
+}
+
+// Once it is told that no clocks are wanted, and not before: what the caps are for may still run.
+TEST_F(NodeAgentsOverTcp, LiftCapsWhereNoClocksAreWanted) {
+  {
+    NodeAgents agents(options());
+    agents.add("n1");
+    agents.want("n1", {{Megahertz(1005), Watts(150)}, {Megahertz(1005), Watts(150)}});
+    ASSERT_TRUE(host_.eventually([](AgentClient& client) {
+      const auto lease = client.devices().gpus.at(1).lease;
+      return lease && lease->settings.count(1) != 0 && lease->settings.at(1).lost_power_limit == Watts(150);
+    }));
+  }
+  for (const auto& gpu : host_.gpus) {
+    ASSERT_TRUE(gpu->wait_until([](const MemoryGpu::Knobs& now) { return !now.sm && now.power_limit == 150.0; }));
+  }
+  NodeAgents agents(options());
+  agents.add("n1");
+  agents.wait_for_readings(Seconds(10));
+  EXPECT_EQ(host_.gpus[0]->knobs().power_limit, 150.0);
+  agents.want("n1", {});
+  for (const auto& gpu : host_.gpus) EXPECT_TRUE(gpu->wait_default());
+}
+
+// A board that refuses its clock keeps its cap until it has taken it.
+TEST_F(NodeAgentsOverTcp, KeepTheCapWhereNoClockIsSet) {
+  {
+    NodeAgents agents(options());
+    agents.add("n1");
+    agents.want("n1", {{Megahertz(1005), Watts(150)}});
+    ASSERT_TRUE(host_.eventually([](AgentClient& client) {
+      const auto lease = client.devices().gpus.at(0).lease;
+      return lease && lease->settings.count(0) != 0 && lease->settings.at(0).lost_power_limit == Watts(150);
+    }));
+  }
+  ASSERT_TRUE(
+      host_.gpus[0]->wait_until([](const MemoryGpu::Knobs& now) { return !now.sm && now.power_limit == 150.0; }));
+  std::atomic<bool> was_free = false;
+  host_.gpus[0]->fail_writes(1);
+  NodeAgents agents(options());
+  agents.add("n1");
+  agents.want("n1", {{Megahertz(1005), Watts(150)}});
+  EXPECT_TRUE(host_.gpus[0]->wait_until([&](const MemoryGpu::Knobs& now) {
+    if (!now.sm && now.power_limit == MemoryGpu::kStandardLimit) was_free = true;
+    return is_bound(now, 1005) && now.power_limit == MemoryGpu::kStandardLimit;
+  }));
+  EXPECT_FALSE(was_free);
 }
 
 TEST_F(NodeAgentsOverTcp, SetNothingWithoutTheToken) {

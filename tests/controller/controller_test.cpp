@@ -118,6 +118,20 @@ TEST(Controller, SpreadsActsOverCyclesWhereTheyTakeLong) {
   for (int job = 1; job <= 3; ++job) EXPECT_EQ(site.gpus(job), 2) << job;
 }
 
+// A job that waits for its turn longer than a change may take is not given up for that: with one turn in each cycle,
+// the eighth has its first after 8 s.
+TEST(Controller, GivesNoJobUpThatHadNoTurn) {
+  ControllerOptions how = a100_cluster();
+  how.act_within = Seconds(0.0);
+  how.stop_within = Seconds(2.0);
+  how.settle_within = Seconds(3.0);
+  Site site(2, how);
+  for (int job = 1; job <= 8; ++job) site.engine.submit(job, elastic("a", 1, 1));
+  site.cycles(30);
+  EXPECT_THAT(site.log, Not(Contains(HasSubstr("came to nothing"))));
+  for (int job = 1; job <= 8; ++job) EXPECT_EQ(site.gpus(job), 1) << site.why(job);
+}
+
 // Of many causes at once the first few are told.
 TEST(Controller, TellsFewOfManyCauses) {
   Site site(2);
@@ -561,6 +575,102 @@ TEST(Controller, ForgetsAnOrderThatIsOver) {
   site.start();
   site.cycles(4);
   EXPECT_EQ(site.controller->status().budget, Watts(3000.0));
+}
+
+// A job whose first start failed is counted once, and starts. Of four silent GPUs each counts with its board's 400 W;
+// there are watts for one such job and not for two.
+TEST(Controller, StartsAJobWhoseFirstStartFailed) {
+  NodeAgents agents({});
+  ControllerOptions how = a100_cluster();
+  how.agents = &agents;
+  how.budget = Watts(1700.0);
+  Site site(1, how);
+  site.engine.submit(1, elastic("a", 4, 4));
+  site.engine.starts_refused = 1;
+  site.cycles(6);
+  EXPECT_THAT(site.log, Contains(HasSubstr("cannot start job 1")));
+  EXPECT_EQ(site.gpus(1), 4) << site.why(1);
+}
+
+// Clocks may be raised while the engine is asked to start a job: its 1600 W are counted already.
+TEST(Controller, CountsAJobBeforeItIsStarted) {
+  NodeAgents agents({});
+  ControllerOptions how = a100_cluster();
+  how.agents = &agents;
+  Site site(1, how);
+  site.engine.submit(1, elastic("a", 4, 4));
+  std::vector<Watts> seen;
+  site.engine.on_start = [&] {
+    site.controller->order_budget({Watts(1e6), std::nullopt});
+    (void)site.controller->adjust(site.now);
+    seen.push_back(site.controller->status().power);
+  };
+  site.cycles(6);
+  EXPECT_THAT(seen, ElementsAre(Watts(1600.0)));
+  EXPECT_EQ(site.controller->status().power, Watts(1600.0));
+}
+
+// A job that is to stop altogether still draws what it drew before that was decided.
+TEST(Controller, ExpectsTheSameOfAJobThatIsToStop) {
+  NodeAgents agents({});
+  ControllerOptions how = a100_cluster();
+  how.agents = &agents;
+  Site site(1, how);
+  site.engine.submit(1, elastic("a", 4, 4));
+  site.cycles(6);
+  (void)site.controller->report(1, 1000, {100.0, 1e6, Seconds(0.5), 4});
+  site.cycle();
+  const std::optional<Watts> before = site.controller->status().jobs.at(0).expected;
+  ASSERT_TRUE(before.has_value());
+  site.controller->order_budget({Watts(300.0), std::nullopt});
+  site.cycle();
+  ASSERT_THAT(site.why(1), HasSubstr("stopping: "));
+  EXPECT_EQ(site.controller->status().jobs.at(0).expected, before);
+}
+
+// While the engine does not answer, limits may change any number of times: 100 causes are kept, of which 3 are told.
+TEST(Controller, KeepsFewCausesWhileTheEngineIsAway) {
+  NodeAgents agents({});
+  ControllerOptions how = a100_cluster();
+  how.agents = &agents;
+  Site site(1, how);
+  site.cycle();
+  for (int order = 0; order < 150; ++order) {
+    site.controller->order_budget({Watts(order % 2 == 0 ? 3000.0 : 6000.0), std::nullopt});
+    (void)site.controller->adjust(site.now);
+  }
+  site.engine.submit(1, elastic("a", 4, 4));
+  site.cycle();
+  EXPECT_THAT(site.why(1), HasSubstr(" and 97 more"));
+}
+
+// The third report says nothing of the step: the fourth is learned of.
+TEST(Controller, LearnsOfALaterReport) {
+  Site site(1);
+  site.engine.submit(1, elastic("a", 4, 4));
+  site.cycles(6);
+  for (const double step_s : {0.25, 0.25, 0.0, 0.25, 0.25}) {
+    (void)site.controller->report(1, 1000, {100.0, 1e6, Seconds(step_s), 4});
+    site.cycle();
+  }
+  ASSERT_EQ(site.store->costs().size(), 1U);
+  EXPECT_EQ(site.store->costs()[0].time_s, 0.25);
+}
+
+// Authorities that cannot be read end the first cycle before anything is begun, and the next ones, too.
+TEST(Controller, BeginsNothingWhereNoAgentCanBeAsked) {
+  const TempFolder folder;
+  NodeAgentsOptions where;
+  where.addresses = {{"n1", "https://127.0.0.1:1"}};
+  where.ca_file = folder / "ca.pem";
+  NodeAgents agents(where);
+  ControllerOptions how = a100_cluster();
+  how.agents = &agents;
+  Site site(1, how);
+  site.engine.submit(1, elastic("a", 4, 4));
+  EXPECT_THROW(site.cycle(), Error);
+  EXPECT_FALSE(site.controller->adjust(site.now));
+  EXPECT_THROW(site.cycle(), Error);
 }
 
 // What is installed agrees with itself: the socket is in a folder that systemd makes, and jobs report there.

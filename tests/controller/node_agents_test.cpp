@@ -37,6 +37,16 @@ TEST(NodeAgents, NeedAPlaceForTheNodesName) {
   EXPECT_THROW(NodeAgents{options}, UsageError);
 }
 
+// At once, rather than when the cluster has been looked at.
+TEST(NodeAgents, RefuseWhatIsNoAddress) {
+  NodeAgentsOptions options;
+  options.pattern = "{node}";
+  EXPECT_THROW(NodeAgents{options}, UsageError);
+  options.pattern.clear();
+  options.addresses = {{"n1", "n1:port"}};
+  EXPECT_THROW(NodeAgents{options}, UsageError);
+}
+
 // A node without an agent is not asked, and one that is not there has never answered.
 TEST(NodeAgents, ThatAreNotThereHaveNeverAnswered) {
   const TempFolder folder;

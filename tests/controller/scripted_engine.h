@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -101,6 +102,8 @@ class ScriptedEngine : public ClusterEngine {
     });
   }
   void start(const EngineJob& seen) override {
+    on_start();
+    if (starts_refused > 0 && starts_refused-- > 0) throw SystemError("Socket timed out on send/recv operation");
     act("start", seen, [](EngineJob& one) { one.held = false; });
   }
   void explain(const EngineJob& /*seen*/, const std::string& /*words*/) override {}
@@ -111,6 +114,8 @@ class ScriptedEngine : public ClusterEngine {
   int kill_at = -1;         // the act at which the controller is killed; -1: none
   bool kill_after = false;  // once it is done, rather than before
   bool refuses = false;     // every act fails
+  int starts_refused = 0;   // the next so many fail
+  std::function<void()> on_start = [] {};
 
  private:
   template <class Do>
