@@ -285,7 +285,7 @@ std::optional<Lease> LeaseTable::end(const std::string& id, LeaseEnd why) {
   Lease lease = std::move(found->second);
   leases_.erase(found);
   for (const std::size_t gpu : lease.gpus) by_gpu_.erase(gpu);
-  ended_.emplace_back(id, why);
+  ended_.emplace_back(lease.id, why);  // `id` may have been of the erased one
   if (ended_.size() > kRememberedEnds) ended_.pop_front();
   return lease;
 }
