@@ -103,7 +103,10 @@ class ScriptedEngine : public ClusterEngine {
   }
   void start(const EngineJob& seen) override {
     on_start();
-    if (starts_refused > 0 && starts_refused-- > 0) throw SystemError("Socket timed out on send/recv operation");
+    if (starts_refused > 0) {
+      --starts_refused;
+      throw SystemError("Socket timed out on send/recv operation");
+    }
     act("start", seen, [](EngineJob& one) { one.held = false; });
   }
   void explain(const EngineJob& /*seen*/, const std::string& /*words*/) override {}
