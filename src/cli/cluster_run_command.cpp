@@ -1,25 +1,21 @@
-// flyball cluster run, status, submit and budget: the scheduler on a real cluster. run has two threads: one looks at
-// the cluster and acts, which blocks, and the main one answers HTTP.
+// flyball cluster run, status, submit and budget: the scheduler on a real cluster. run has a thread that looks at the
+// cluster and acts, which blocks, with agents another one that keeps clocks, and the main one answers HTTP.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <atomic>
-#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 #include <nlohmann/json.hpp>
 
-#include "base/contain.h"
 #include "base/error.h"
 #include "base/json_text.h"
 #include "base/monotonic_time.h"
+#include "base/periodic_thread.h"
 #include "base/record.h"
 #include "base/token_file.h"
 #include "base/wall_clock.h"
@@ -42,7 +38,6 @@ namespace flyball {
 namespace {
 
 constexpr Seconds kActWithin{0.5};
-
 constexpr std::size_t kShortestClusterToken = 16;
 
 // "12kW", "1.5 MW", "900" (watts).
@@ -156,52 +151,17 @@ void run_dry(const ClusterRunOptions& options) {
   print_result(text.empty() ? "nothing is to be changed\n" : text);
 }
 
-// Looks at the cluster now and then until it is stopped.
-class CycleThread {
- public:
-  CycleThread(Controller& controller, Seconds period)
-      : controller_(controller), period_(period), thread_([this] { work(); }) {}
-  ~CycleThread() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
+// Looks at the cluster once, and tells when that begins and ceases to fail.
+void run_cycle(Controller& controller, Seconds now, std::string& trouble) {
+  std::string now_wrong;
+  try {
+    controller.cycle(now);
+  } catch (const Error& error) {
+    now_wrong = error.what();
   }
-  CycleThread(const CycleThread&) = delete;
-  CycleThread& operator=(const CycleThread&) = delete;
-
- private:
-  void work() {
-    // The wall clock at the start, and the monotonic clock from there on.
-    const Seconds begin = Seconds(now_seconds()) - to_seconds(monotonic_now());
-    std::string trouble;
-    std::unique_lock lock(mutex_);
-    while (!stopping_) {
-      lock.unlock();
-      std::string now_wrong;
-      (void)contained("a cycle", [&] {
-        try {
-          controller_.cycle(begin + to_seconds(monotonic_now()));
-        } catch (const Error& error) {
-          now_wrong = error.what();
-        }
-      });
-      if (now_wrong != trouble) log_line(now_wrong.empty() ? "the cluster answers again" : now_wrong);
-      trouble = now_wrong;
-      lock.lock();
-      changed_.wait_for(lock, duration_of(period_), [this] { return stopping_; });
-    }
-  }
-
-  Controller& controller_;
-  Seconds period_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopping_ = false;
-  std::thread thread_;
-};
+  if (now_wrong != trouble) log_line(now_wrong.empty() ? "the cluster answers again" : now_wrong);
+  trouble = now_wrong;
+}
 
 void run_cluster(const ClusterRunOptions& options) {
   if (!options.budget) throw UsageError("--budget is missing; give the watts of all GPUs, such as --budget 12kW");
@@ -240,7 +200,13 @@ void run_cluster(const ClusterRunOptions& options) {
   });
   std::optional<ClockThread> clocks;  // first, since an order may come at once
   if (agents) clocks.emplace(controller, options.period);
-  const CycleThread cycles(controller, options.period);
+  // The wall clock at the start, and the monotonic clock from there on.
+  const Seconds begin = Seconds(now_seconds()) - to_seconds(monotonic_now());
+  std::string trouble;
+  const PeriodicThread cycles("a cycle", options.period, [&] {
+    run_cycle(controller, begin + to_seconds(monotonic_now()), trouble);
+    return options.period;
+  });
   loop.run();
 }
 

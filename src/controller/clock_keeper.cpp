@@ -16,12 +16,6 @@ constexpr Nanoseconds kSensorLag = 300 * kMillisecond;  // a reading before that
 constexpr Nanoseconds kOffHeld = 60 * kSecond;
 constexpr double kMeterSlack = 1.03;  // of what is expected: no more than a meter's error
 
-bool lie_alike(const std::vector<NodeGpus>& a, const std::vector<NodeGpus>& b) {
-  return std::ranges::equal(a, b, [](const NodeGpus& one, const NodeGpus& other) {
-    return one.node == other.node && one.count == other.count && one.indices == other.indices;
-  });
-}
-
 }  // namespace
 
 ClockKeeper::ClockKeeper(NodeAgents& agents, std::vector<Megahertz> clocks, Watts board_limit)
@@ -92,7 +86,7 @@ Watts ClockKeeper::power_at(const Row& row, int speed) const {
 void ClockKeeper::count(Row& row, Nanoseconds now) {
   Kept& kept = *row.kept;
   const Seen& seen = row.seen;
-  const bool is_same = kept.draws == row.job->draws && lie_alike(kept.gpus, row.job->gpus);
+  const bool is_same = kept.draws == row.job->draws && kept.gpus == row.job->gpus;
   if (!is_same) {
     kept.forget_peak();
     kept.lowered.reset();

@@ -1,10 +1,7 @@
 // A thread that keeps a controller's clocks between its cycles, and while the cluster engine does not answer.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
-#include <thread>
-
+#include "base/periodic_thread.h"
 #include "base/units.h"
 #include "controller/controller.h"
 
@@ -15,20 +12,9 @@ class ClockThread {
  public:
   // The controller must outlive this object. Nobody may order a budget before this object is there.
   ClockThread(Controller& controller, Seconds period);
-  ~ClockThread();
-  ClockThread(const ClockThread&) = delete;
-  ClockThread& operator=(const ClockThread&) = delete;
 
  private:
-  void work();
-
-  Controller& controller_;
-  Seconds period_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ordered_ = false;
-  bool stopping_ = false;
-  std::thread thread_;
+  PeriodicThread thread_;
 };
 
 }  // namespace flyball

@@ -38,7 +38,13 @@ struct NodeGpus {
   std::string node;
   int count = 0;
   std::vector<std::size_t> indices;  // as the node numbers them; empty where the engine does not tell
+
+  bool operator==(const NodeGpus&) const = default;
 };
+
+[[nodiscard]] inline int gpu_count(const std::vector<NodeGpus>& places) {
+  return std::accumulate(places.begin(), places.end(), 0, [](int all, const NodeGpus& one) { return all + one.count; });
+}
 
 struct EngineJob {
   std::int64_t id = 0;
@@ -60,9 +66,7 @@ struct EngineJob {
   int wanted_nodes = 1;        // how many nodes it asks for
   std::vector<NodeGpus> gpus;  // what it has, by rising name of the node; empty unless it runs
 
-  [[nodiscard]] int gpu_count() const {
-    return std::accumulate(gpus.begin(), gpus.end(), 0, [](int all, const NodeGpus& one) { return all + one.count; });
-  }
+  [[nodiscard]] int gpu_count() const { return flyball::gpu_count(gpus); }
 };
 
 struct EngineNode {

@@ -54,18 +54,18 @@ void Controller::cycle(Seconds now) {
     throw;
   }
   const std::lock_guard working(work_);
-  view_ = view;
+  view_ = std::move(view);
   if (!scheduler_) {
     begun_ = now;
-    begin(view);
+    begin();
   }
   scheduler_->state().now = now - begun_;
   decided_.clear();
-  read_jobs(view, now);
-  find_others(view);
-  set_nodes(view);
+  read_jobs(now);
+  find_others();
+  set_nodes();
   adopt(now);
-  set_limit(view, now);
+  set_limit(now);
   if (options_.mode != ControllerMode::kObserves) decide(now);
   causes_.clear();
   std::vector<JobRecord> records;
@@ -74,12 +74,12 @@ void Controller::cycle(Seconds now) {
   }
   if (!records.empty()) store_.keep(records);
   used_on_.clear();
-  for (const EngineJob& one : view.jobs) {
+  for (const EngineJob& one : view_.jobs) {
     for (const NodeGpus& gpus : one.gpus) used_on_[gpus.node] += gpus.count;
   }
   keep_clocks();
   if (options_.mode == ControllerMode::kActs) act(now);
-  publish(view, now);
+  publish(now);
   const std::lock_guard lock(mutex_);
   status_.cycle = to_seconds(monotonic_now() - begin_ns);
 }
@@ -169,8 +169,8 @@ bool Controller::has_room(const GpuShape& target) const {
 
 // A job that is to stop altogether has no speed.
 Watts Controller::power_on(const Job& job, int gpus) const {
-  if (!scheduler_->state().jobs[at(job.index)].has_gpus()) return options_.spec.limit * static_cast<double>(gpus);
-  return power_on(job, gpus, scheduler_->state().jobs[at(job.index)].speed);
+  const ClusterJob& one = scheduler_->state().jobs[at(job.index)];
+  return one.has_gpus() ? power_on(job, gpus, one.speed) : options_.spec.limit * static_cast<double>(gpus);
 }
 
 Watts Controller::power_on(const Job& job, int gpus, int speed) const {
@@ -277,7 +277,7 @@ void Controller::step(Job& job, Seconds now) {
   facts.told = job.record.told == job.seen.restarts;
   // The policy counts a job with the GPUs that it is to have; one that has yet to stop draws for those that it has.
   // Where it waits for clocks to be set, it needs what they now let it draw; one that was released is among what draws.
-  const ClockedPower* const clocked = keeper_ ? keeper_->of(job.seen.id) : nullptr;
+  const ClockedPower* const clocked = clocked_power(job);
   const bool pending = job.seen.state == EngineJobState::kPending;
   const bool is_counted = pending && (!job.seen.held || (clocked != nullptr && job.started));
   const Watts needed = job.index < 0 || is_counted ? Watts(0.0)
@@ -421,7 +421,7 @@ ClusterJobStatus Controller::status_of(const Job& job) const {
   return shown;
 }
 
-void Controller::publish(const EngineView& view, Seconds now) {
+void Controller::publish(Seconds now) {
   ClusterRunStatus next;
   next.policy = options_.policy;
   next.mode = name_of(options_.mode);
@@ -446,7 +446,7 @@ void Controller::publish(const EngineView& view, Seconds now) {
     next.power += next.jobs.back().power;
   }
   if (keeper_) next.power = keeper_->counted();
-  for (const EngineNode& node : view.nodes) {
+  for (const EngineNode& node : view_.nodes) {
     if (node.gpus == 0) continue;
     const auto index = node_index_.find(node.name);
     const bool ours = index != node_index_.end() && !scheduler_->placement().is_away(index->second);

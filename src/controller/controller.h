@@ -141,8 +141,8 @@ class Controller : private SchedulerHost {
   void emptied(int /*node*/) override {}
 
   // Before a decision.
-  void begin(const EngineView& view);
-  void read_jobs(const EngineView& view, Seconds now);
+  void begin();
+  void read_jobs(Seconds now);
   void note_start(Job& job);
   void end(std::int64_t id, const char* how);
   struct TakenReport {
@@ -157,13 +157,13 @@ class Controller : private SchedulerHost {
   static void waits(Job& job, Seconds now, bool could_start);
   void goes_on(Job& job, const ElasticReport& told, Seconds now);
   void set_restart(const RestartCost& cost);
-  bool let_go(const EngineView& view, const JobRecord& record);
-  void find_others(const EngineView& view);
-  void set_nodes(const EngineView& view);
+  bool let_go(const JobRecord& record);
+  void find_others();
+  void set_nodes();
   void adopt(Seconds now);
   bool adopt(Job& job, const GpuShape& shape, int speed);
   [[nodiscard]] Watts budget_at(Seconds now) const;
-  void set_limit(const EngineView& view, Seconds now);
+  void set_limit(Seconds now);
   int kind_of(const ElasticOption& option);
   int add_job(const Job& job);
   void leave_alone(Job& job, const std::string& why);
@@ -190,11 +190,12 @@ class Controller : private SchedulerHost {
   [[nodiscard]] Watts power_on(const Job& job, int gpus) const;
   [[nodiscard]] Watts power_on(const Job& job, int gpus, int speed) const;
   [[nodiscard]] Watts drawn_by(const Job& job) const;
-  void publish(const EngineView& view, Seconds now);
+  void publish(Seconds now);
   [[nodiscard]] ClusterJobStatus status_of(const Job& job) const;
 
   // Clocks and watts (controller_clocks.cpp).
   [[nodiscard]] std::vector<ClockedJob> clocked_jobs() const;
+  [[nodiscard]] const ClockedPower* clocked_power(const Job& job) const;  // null where nobody keeps its clocks
   void keep_clocks();
   [[nodiscard]] bool is_to_meter(const Job& job) const;
   void meter(Job& job);

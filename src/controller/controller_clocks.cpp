@@ -43,14 +43,17 @@ std::vector<ClockedJob> Controller::clocked_jobs() const {
       one.speed = speed;
     }
     if (one.gpus.empty()) continue;
-    int gpus = 0;
-    for (const NodeGpus& place : one.gpus) gpus += place.count;
+    const int gpus = gpu_count(one.gpus);
     for (int step = 0; at(step) < options_.spec.clocks.size(); ++step) {
       one.expected.push_back(power_on(job, gpus, step));
     }
     all.push_back(std::move(one));
   }
   return all;
+}
+
+const ClockedPower* Controller::clocked_power(const Job& job) const {
+  return keeper_ ? keeper_->of(job.seen.id) : nullptr;
 }
 
 void Controller::keep_clocks() {
@@ -71,12 +74,12 @@ void Controller::keep_clocks() {
   }
   std::map<std::tuple<int, int, int>, Job*> highest;  // by kind, GPUs and speed
   for (auto& [id, job] : jobs_) {
-    const ClockedPower* const clocked = keeper_->of(id);
+    const ClockedPower* const clocked = clocked_power(job);
     if (clocked == nullptr) continue;
     if (is_to_meter(job)) {
       const ClusterJob& one = scheduler_->state().jobs[at(job.index)];
       Job*& most = highest[{one.kind, one.gpus, one.speed}];
-      if (most == nullptr || keeper_->of(most->seen.id)->peak < clocked->peak) most = &job;
+      if (most == nullptr || clocked_power(*most)->peak < clocked->peak) most = &job;
     }
     const Megahertz asked = keeper_->asked(id);
     const bool is_so = clocked->held && asked == options_.spec.clocks[at(clocked->speed)];
@@ -88,7 +91,7 @@ void Controller::keep_clocks() {
 
 // Jobs that do not lie packed say nothing of those that do.
 bool Controller::is_to_meter(const Job& job) const {
-  const ClockedPower* const clocked = keeper_->of(job.seen.id);
+  const ClockedPower* const clocked = clocked_power(job);
   if (clocked == nullptr || job.index < 0 || job.wanted || job.reports < kReportsToMeter) return false;
   const ClusterJob& one = scheduler_->state().jobs[at(job.index)];
   if (one.in_transition || !one.has_gpus()) return false;
@@ -103,7 +106,7 @@ void Controller::note_cause(std::string words) {
 
 // The scheduler counts jobs with the most that their meters have shown at a kind's size and speed, once they train.
 void Controller::meter(Job& job) {
-  const ClockedPower& clocked = *keeper_->of(job.seen.id);
+  const ClockedPower& clocked = *clocked_power(job);
   ClusterJob& one = scheduler_->state().jobs[at(job.index)];
   const Watts before = power_on(job, one.gpus);
   if (std::abs(clocked.peak / before - 1.0) <= kNewPower) return;
@@ -134,9 +137,9 @@ bool Controller::adjust(Seconds now) {
   const std::lock_guard working(work_);
   const bool ordered = scheduler_ && take_order();
   if (!scheduler_ || !keeper_) return false;
-  set_limit(view_, now);
+  set_limit(now);
   keep_clocks();
-  if (ordered) publish(view_, now);
+  if (ordered) publish(now);
   return keeper_->is_settling();
 }
 
@@ -165,7 +168,7 @@ Watts Controller::drawn_by_other(const EngineJob& job) {
 }
 
 void Controller::show_power(const Job& job, ClusterJobStatus& shown) const {
-  const ClockedPower* const clocked = keeper_ ? keeper_->of(job.seen.id) : nullptr;
+  const ClockedPower* const clocked = clocked_power(job);
   if (clocked == nullptr) return;
   shown.power = clocked->counted;
   if (job.seen.gpus.empty()) return;

@@ -30,18 +30,18 @@ const char* end_of(EngineJobState state) {
 }  // namespace
 
 // The nodes are those that have the most usual number of GPUs.
-void Controller::begin(const EngineView& view) {
+void Controller::begin() {
   std::map<int, int> count;
-  for (const EngineNode& node : view.nodes) {
+  for (const EngineNode& node : view_.nodes) {
     if (node.gpus > 0 && node.gpus <= 64 && std::has_single_bit(static_cast<unsigned>(node.gpus))) ++count[node.gpus];
   }
   if (count.empty()) throw UsageError("the cluster has no node with 1, 2, 4, 8, ... GPUs");
   // First, since an address may be wrong; then nothing has been begun.
-  for (const EngineNode& node : view.nodes) {
+  for (const EngineNode& node : view_.nodes) {
     if (options_.agents != nullptr && node.gpus > 0) options_.agents->add(node.name);
   }
   const int gpus = std::ranges::max_element(count, {}, [](const auto& one) { return one.second; })->first;
-  for (const EngineNode& node : view.nodes) {
+  for (const EngineNode& node : view_.nodes) {
     if (node.gpus == gpus) {
       node_index_[node.name] = static_cast<int>(node_names_.size());
       node_names_.push_back(node.name);
@@ -66,9 +66,9 @@ bool Controller::stopped_for_us(const Job& job) const {
          job.record.iteration < job.iterations();
 }
 
-void Controller::read_jobs(const EngineView& view, Seconds now) {
+void Controller::read_jobs(Seconds now) {
   std::set<std::int64_t> there;
-  for (const EngineJob& seen : view.jobs) {
+  for (const EngineJob& seen : view_.jobs) {
     std::optional<ElasticOption> option;
     try {
       option = parse_elastic_option(seen.comment);
@@ -108,7 +108,7 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
     note_start(job);
     if (seen.state == EngineJobState::kPending) waits(job, now, job.wanted.has_value());
   }
-  for (const OddEntry& odd : view.odd) {
+  for (const OddEntry& odd : view_.odd) {
     const std::string what = odd.job > 0 ? fmt::format("job {}", odd.job) : "what the engine shows";
     const std::string words = fmt::format("{} cannot be read, and is left out: {}", what, odd.words);
     if (odd_.insert(words).second) log_(words);
@@ -132,7 +132,7 @@ void Controller::read_jobs(const EngineView& view, Seconds now) {
   // What is left has ended, or is no longer elastic.
   for (const auto& [id, wanted] : std::exchange(kept_wanted_, {})) store_.settled(id);
   std::erase_if(kept_, [&](const auto& one) {
-    const bool over = there.count(one.first) == 0 && let_go(view, one.second);
+    const bool over = there.count(one.first) == 0 && let_go(one.second);
     if (over) store_.forget(one.first);
     return over;
   });
@@ -157,9 +157,9 @@ void Controller::note_start(Job& job) {
 }
 
 // Releases a job that is no longer elastic, where we hold it. Returns whether nothing is left to be done for it.
-bool Controller::let_go(const EngineView& view, const JobRecord& record) {
-  const auto seen = std::ranges::find(view.jobs, record.job, &EngineJob::id);
-  if (seen == view.jobs.end() || !seen->held || !record.held) return true;
+bool Controller::let_go(const JobRecord& record) {
+  const auto seen = std::ranges::find(view_.jobs, record.job, &EngineJob::id);
+  if (seen == view_.jobs.end() || !seen->held || !record.held) return true;
   return options_.mode == ControllerMode::kActs && try_to("release", *seen, [&] { engine_.start(*seen); });
 }
 
@@ -271,7 +271,7 @@ bool Controller::learn(Job& job) {
   const ClusterState& state = scheduler_->state();
   const ClusterJob& one = state.jobs[at(job.index)];
   const ClusterJobKind& kind = state.kind_of(job.index);
-  const ClockedPower* const clocked = keeper_ ? keeper_->of(job.seen.id) : nullptr;
+  const ClockedPower* const clocked = clocked_power(job);
   if (clocked != nullptr && clocked->speed != one.speed) return false;  // not at the clock that it is to have
   const bool metered = clocked != nullptr && clocked->settled;
   const Watts power = metered ? *clocked->measured : state.believed_cost(job.index, one.gpus, one.speed).power();
@@ -384,14 +384,14 @@ bool Controller::is_beside_others(const Job& job) const {
 }
 
 // A job that cannot be moved makes its nodes those of others, and so every job on them.
-void Controller::find_others(const EngineView& view) {
+void Controller::find_others() {
   others_on_.clear();
   const auto add = [&](const EngineJob& job) {
     bool is_new = false;
     for (const NodeGpus& one : job.gpus) is_new |= others_on_.insert(one.node).second;
     return is_new;
   };
-  for (const EngineJob& seen : view.jobs) {
+  for (const EngineJob& seen : view_.jobs) {
     if (jobs_.count(seen.id) == 0) add(seen);
   }
   bool again = true;
@@ -411,9 +411,9 @@ void Controller::find_others(const EngineView& view) {
   }
 }
 
-void Controller::set_nodes(const EngineView& view) {
+void Controller::set_nodes() {
   std::map<std::string, bool> usable;
-  for (const EngineNode& node : view.nodes) usable[node.name] = node.usable;
+  for (const EngineNode& node : view_.nodes) usable[node.name] = node.usable;
   for (int index = 0; at(index) < node_names_.size(); ++index) {
     const std::string& name = node_names_[at(index)];
     const bool away = !usable[name] || others_on_.count(name) != 0;
@@ -502,7 +502,7 @@ Watts Controller::budget_at(Seconds now) const {
 }
 
 // GPUs without jobs draw what idle ones do.
-void Controller::set_limit(const EngineView& view, Seconds now) {
+void Controller::set_limit(Seconds now) {
   int ours = 0;
   for (const auto& [id, job] : jobs_) {
     if (job.index >= 0) ours += scheduler_->state().jobs[at(job.index)].gpus;
@@ -510,13 +510,13 @@ void Controller::set_limit(const EngineView& view, Seconds now) {
   int others = 0;
   Watts drawn;
   int all = 0;
-  for (const EngineJob& one : view.jobs) {
+  for (const EngineJob& one : view_.jobs) {
     const auto job = jobs_.find(one.id);
     if (job != jobs_.end() && job->second.index >= 0) continue;
     others += one.gpu_count();
     drawn += drawn_by_other(one);
   }
-  for (const EngineNode& node : view.nodes) all += node.gpus;
+  for (const EngineNode& node : view_.nodes) all += node.gpus;
   others_power_ = drawn + options_.spec.idle * std::max(0.0, double(all - ours - others));
   const Watts limit = std::max(Watts(1.0), budget_at(now) - others_power_);
   const Watts before = scheduler_->state().power_limit;

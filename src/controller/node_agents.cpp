@@ -5,16 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 
-#include "base/contain.h"
 #include "base/error.h"
 #include "base/monotonic_time.h"
+#include "base/periodic_thread.h"
 #include "base/text.h"
 #include "client/agent_client.h"
 
@@ -51,31 +49,18 @@ class NodeAgents::Node {
   Node(const std::string& address, const NodeAgentsOptions& options)
       : options_(options), client_(parse_endpoint(address), call_options(options)) {
     shown_.address = address;
-    thread_ = std::thread([this] { work(); });
+    thread_.emplace("an agent's thread", options.period, [this] { return turn(); });
   }
-  ~Node() {
-    stop();
-    thread_.join();
-  }
-  Node(const Node&) = delete;
-  Node& operator=(const Node&) = delete;
 
-  void stop() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
-  }
+  void stop() { thread_->stop(); }
 
   void want(const std::vector<GpuWish>& wishes) {
     {
       const std::lock_guard lock(mutex_);
       if (wishes == wanted_) return;
       wanted_ = wishes;
-      is_new_ = true;
     }
-    changed_.notify_all();
+    thread_->wake();
   }
 
   [[nodiscard]] AgentReading reading() const {
@@ -95,25 +80,22 @@ class NodeAgents::Node {
     return how;
   }
 
-  void work() {
-    std::unique_lock lock(mutex_);
-    while (!stopping_) {
-      const std::optional<std::vector<GpuWish>> wanted = wanted_;
-      is_new_ = false;
-      lock.unlock();
-      std::string trouble;
-      (void)contained("an agent's thread", [&] {
-        try {
-          trouble = exchange(wanted.value_or(std::vector<GpuWish>()), wanted.has_value());
-        } catch (const Error& error) {
-          trouble = error.what();
-        }
-      });
-      lock.lock();
-      shown_.trouble = trouble;
-      const Seconds pause = monotonic_now() < hurry_until_ ? std::min(kShortPeriod, options_.period) : options_.period;
-      changed_.wait_for(lock, duration_of(pause), [this] { return stopping_ || is_new_; });
+  // Returns how long to pause.
+  Seconds turn() {
+    std::optional<std::vector<GpuWish>> wanted;
+    {
+      const std::lock_guard lock(mutex_);
+      wanted = wanted_;
     }
+    std::string trouble;
+    try {
+      trouble = exchange(wanted.value_or(std::vector<GpuWish>()), wanted.has_value());
+    } catch (const Error& error) {
+      trouble = error.what();
+    }
+    const std::lock_guard lock(mutex_);
+    shown_.trouble = trouble;
+    return monotonic_now() < hurry_until_ ? std::min(kShortPeriod, options_.period) : options_.period;
   }
 
   // Returns what went wrong with single GPUs; throws where nothing works.
@@ -279,15 +261,13 @@ class NodeAgents::Node {
   bool has_looked_ = false;
   bool may_be_capped_ = true;  // by a controller that was lost, this one's last lease included
 
-  mutable std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
+  mutable std::mutex mutex_;                    // guards what follows
   std::optional<std::vector<GpuWish>> wanted_;  // none: nothing was said yet
-  bool is_new_ = false;
-  bool stopping_ = false;
   AgentReading shown_;
   Nanoseconds seen_ = 0;
   Nanoseconds hurry_until_ = 0;
-  std::thread thread_;
+
+  std::optional<PeriodicThread> thread_;
 };
 
 NodeAgents::NodeAgents(NodeAgentsOptions options) : options_(std::move(options)) {

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import pathlib
 import shutil
+import tempfile
 
 SKIPPED = 77  # the status of a test that cannot run here
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -44,3 +45,19 @@ def missing():
         if not (BUILD / program).exists():
             return f"{BUILD / program} is not there (make slurm builds it)"
     return ""
+
+
+def play(test):
+    """Plays a test on a cluster of its own; returns a status for the system."""
+    if reason := missing():
+        print(f"skipped: {reason}")
+        return SKIPPED
+    folder = tempfile.mkdtemp(prefix="flyball-slurm-test-")
+    os.rmdir(folder)
+    site = up(folder)
+    try:
+        test(str(BUILD / "flyball"), site)
+    finally:
+        stopped = site.stop()
+    assert stopped, "something of the cluster is left"
+    return 0

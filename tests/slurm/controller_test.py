@@ -5,15 +5,14 @@ controller has ended. Status 77: it cannot run here.
 """
 
 import json
-import os
 import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
-from cluster import BUILD, DEMO, SKIPPED, missing, up
+import cluster
+from cluster import DEMO
 
 HERE = pathlib.Path(__file__).resolve().parent
 GOALS = {"short": 60, "middle": 600, "long": 600}
@@ -134,20 +133,5 @@ def play(program, site):
     print(f"grown: {', '.join(grown)};", *(f"{name} ran {starts(site, name)} times;" for name in GOALS))
 
 
-def main():
-    if reason := missing():
-        print(f"skipped: {reason}")
-        return SKIPPED
-    folder = tempfile.mkdtemp(prefix="flyball-slurm-test-")
-    os.rmdir(folder)
-    site = up(folder)
-    try:
-        play(str(BUILD / "flyball"), site)
-    finally:
-        stopped = site.stop()
-    assert stopped, "something of the cluster is left"
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cluster.play(play))

@@ -10,13 +10,12 @@ checkpoint. Status 77: it cannot run here. Takes some ten seconds for each kill.
 """
 
 import argparse
-import os
 import random
 import sys
-import tempfile
 import time
 
-from cluster import BUILD, DEMO, SKIPPED, missing, up
+import cluster
+from cluster import DEMO
 from controller_test import HERE, Controller, lines
 
 JOBS = 4          # at a time
@@ -118,19 +117,9 @@ def main():
     parser.add_argument("--kills", type=int, default=3, help="of each of the four kinds of process (default 3)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the random moments")
     options = parser.parse_args()
-    if reason := missing():
-        print(f"skipped: {reason}")
-        return SKIPPED
     print(f"seed {options.seed}", flush=True)
-    folder = tempfile.mkdtemp(prefix="flyball-slurm-kills-")
-    os.rmdir(folder)
-    site = up(folder)
-    try:
-        play(str(BUILD / "flyball"), site, options.kills, random.Random(options.seed))
-    finally:
-        stopped = site.stop()
-    assert stopped, "something of the cluster is left"
-    return 0
+    chance = random.Random(options.seed)
+    return cluster.play(lambda program, site: play(program, site, options.kills, chance))
 
 
 if __name__ == "__main__":
