@@ -22,7 +22,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -143,7 +142,7 @@ class Reports:
 
     def __init__(self, slurm, path):
         self.slurm, self.connection = slurm, UnixConnection(path)
-        self.done, self.sent, self.stops, self.refused = {}, 0, 0, 0
+        self.done, self.sent, self.stops, self.refused, self.why = {}, 0, 0, 0, ""
 
     def send(self):
         for number, job in list(self.slurm.jobs.items()):
@@ -160,7 +159,7 @@ class Reports:
             self.sent += 1
             if answer.status != 200:
                 self.refused += 1
-                self.why = text
+                self.why = text.decode()
             elif json.loads(text).get("stop"):
                 self.stops += 1
                 self.slurm.end(number)
@@ -190,6 +189,8 @@ def main():
                                       stderr=subprocess.STDOUT)
         try:
             while not (folder / "s").exists():
+                if controller.poll() is not None:
+                    return 1  # its log is printed below
                 time.sleep(0.05)
             reports, status_of = Reports(slurm, folder / "s"), UnixConnection(folder / "s")
             print(f"{options.jobs} jobs, {options.nodes} nodes of {GPUS} GPUs, {budget}; jobs.json has "
@@ -219,7 +220,7 @@ def main():
                           f"{statistics.median(cycles[-3:]):8.3f} {own:11.1f} {children:11.1f}", flush=True)
                     last, before = now, used
             print(f"cycle: median {statistics.median(cycles):.3f} s, longest {max(cycles):.3f} s; reports refused: "
-                  f"{reports.refused}, jobs told to stop: {reports.stops}")
+                  f"{reports.refused} {reports.why}, jobs told to stop: {reports.stops}")
             own = statistics.median(share[0] for share in shares)
             print(f"the controller took {own:.1f} % of a core in the middle of {len(shares)} stretches of ten seconds")
         finally:

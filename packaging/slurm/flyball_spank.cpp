@@ -173,10 +173,9 @@ spank_option* the_option() {
   return &option;
 }
 
-// Takes the first line of a file that only root (or who runs Slurm) can read; false, with a line in slurmd's log, where
-// it cannot be used.
-template <class Use>
-bool use_secret(const Use& use) {
+// Makes the job's token from the first line of a file that only root (or who runs Slurm) can read; empty, with a line
+// in slurmd's log, where that cannot be used.
+std::string token_of(std::uint32_t job, uid_t user) {
   std::array<char, 4096> text{};
   struct stat state {};
   const int file = open(secret_file.c_str(), O_RDONLY | O_CLOEXEC);
@@ -185,7 +184,7 @@ bool use_secret(const Use& use) {
   if (file >= 0) close(file);
   const std::string_view all(text.data(), size < 0 ? 0 : static_cast<std::size_t>(size));
   const std::string_view secret = all.substr(0, all.find_first_of(" \t\r\n"));
-  bool done = false;
+  std::string token;
   if (size < 0 || !known) {
     slurm_error("flyball: %s cannot be read; jobs get no token", secret_file.c_str());
   } else if ((state.st_uid != 0 && state.st_uid != geteuid()) || (state.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
@@ -195,10 +194,10 @@ bool use_secret(const Use& use) {
     slurm_error("flyball: the secret in %s is too short; jobs get no token; openssl rand -hex 32 makes one",
                 secret_file.c_str());
   } else {
-    done = use(secret);
+    token = flyball::job_token(secret, job, user);
   }
   OPENSSL_cleanse(text.data(), text.size());
-  return done;
+  return token;
 }
 
 // Gives a job what it needs to report, and takes from others the token of the job that submitted them.
@@ -212,11 +211,8 @@ void equip(spank_t spank) {
   uid_t user = 0;
   const bool is_known = spank_get_item(spank, S_JOB_ID, &job) == ESPANK_SUCCESS &&
                         spank_get_item(spank, S_JOB_UID, &user) == ESPANK_SUCCESS;
-  const bool is_set =
-      reports && is_known && !secret_file.empty() && use_secret([&](std::string_view secret) {
-        const std::string token = flyball::job_token(secret, job, user);
-        return !token.empty() && spank_setenv(spank, "FLYBALL_JOB_TOKEN", token.c_str(), 1) == ESPANK_SUCCESS;
-      });
+  const std::string token = reports && is_known && !secret_file.empty() ? token_of(job, user) : std::string();
+  const bool is_set = !token.empty() && spank_setenv(spank, "FLYBALL_JOB_TOKEN", token.c_str(), 1) == ESPANK_SUCCESS;
   if (!is_set) spank_unsetenv(spank, "FLYBALL_JOB_TOKEN");
 }
 

@@ -14,14 +14,18 @@ enum class Microbatches { kAll, kFirst, kLast };
 inline constexpr std::string_view kFirstEnd = ".first";
 inline constexpr std::string_view kLastEnd = ".last";
 
+// Returns the name without a chunk's number: "forward" of "forward.1" and of itself.
+[[nodiscard]] constexpr std::string_view without_chunk(std::string_view instruction) {
+  const std::size_t dot = instruction.rfind('.');
+  if (dot == std::string_view::npos || dot + 1 == instruction.size()) return instruction;
+  const bool digits = instruction.find_first_not_of("0123456789", dot + 1) == std::string_view::npos;
+  return digits ? instruction.substr(0, dot) : instruction;
+}
+
 // Returns whether this is a computation that schedules have, or a chunk's own ("forward.1"): others have no such names,
 // and what ends alike ("block.first" of a DAG file) is a whole name.
 [[nodiscard]] constexpr bool may_have_own_names(std::string_view instruction) {
-  const std::size_t dot = instruction.rfind('.');
-  if (dot != std::string_view::npos && dot + 1 < instruction.size() &&
-      instruction.find_first_not_of("0123456789", dot + 1) == std::string_view::npos) {
-    instruction = instruction.substr(0, dot);
-  }
+  instruction = without_chunk(instruction);
   for (const std::string_view name : {"forward", "backward", "recompute", "backward_input", "backward_weight"}) {
     if (instruction == name) return true;
   }

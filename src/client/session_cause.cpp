@@ -40,7 +40,7 @@ Session::Computing Session::compare_with_sweep() const {
     if (one.spans >= planned_mhz.size()) continue;
     const Microbatches of = planned_microbatches(span.type, one.spans);
     const std::uint32_t mhz = planned_mhz[one.spans++];
-    const Seconds swept = watch_.times()->at(span.type, mhz > 0 ? Megahertz(mhz) : clocks_.front(), of);
+    const Seconds swept = watch_.times()->at(span.type, clock_asked(mhz), of);
     if (!(swept > Seconds(0))) continue;
     one.took += to_seconds(span.end - span.begin);
     one.swept += swept;

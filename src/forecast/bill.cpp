@@ -153,9 +153,13 @@ double mean_intensity(const CarbonSeries& series, Seconds start, Seconds duratio
   return (until(start + duration) - until(start)) / duration.value();
 }
 
+double co2_kg(const CarbonSeries& series, Joules energy, Seconds start, Seconds duration) {
+  return kilowatt_hours(energy) * mean_intensity(series, start, duration) * 1e-3;
+}
+
 std::optional<double> Tariff::co2_kg(Joules energy, Seconds duration) const {
   if (!carbon) return std::nullopt;
-  return kilowatt_hours(energy) * mean_intensity(*carbon, start, duration) * 1e-3;
+  return flyball::co2_kg(*carbon, energy, start, duration);
 }
 
 std::optional<double> Tariff::cost(Joules energy) const {

@@ -76,6 +76,8 @@ struct CarbonSeries {
 
 // Returns the mean intensity (g/kWh) over a run of constant power that starts `start` after the first row.
 [[nodiscard]] double mean_intensity(const CarbonSeries& series, Seconds start, Seconds duration);
+// Returns what an energy that is taken at constant power meanwhile brings about, in kg of CO2.
+[[nodiscard]] double co2_kg(const CarbonSeries& series, Joules energy, Seconds start, Seconds duration);
 
 // The carbon series and the price that the user has given. The functions return none where the user has not given them.
 struct Tariff {

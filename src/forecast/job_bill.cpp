@@ -27,9 +27,9 @@ Nanoseconds length_of_union(std::vector<Interval>& intervals) {
 
 Nanoseconds end_of(const JobRun& run) { return run.begin + run.length.value_or(0); }
 
-std::uint32_t group_of(const JobRun& run, JobGrouping by) {
+std::int64_t group_of(const JobRun& run, JobGrouping by) {
   switch (by) {
-    case JobGrouping::kJob: return 0;
+    case JobGrouping::kJob: return run.job;
     case JobGrouping::kUser: return run.user;
     case JobGrouping::kAccount: return run.account;
     case JobGrouping::kPartition: return run.partition;
@@ -58,7 +58,10 @@ class Adder {
         continue;
       }
       row.energy += *run.energy;
-      if (tariff_.carbon) row.co2_kg = row.co2_kg.value_or(0.0) + co2_kg(run);
+      if (tariff_.carbon) {
+        const Seconds start = to_seconds(run.begin) - tariff_.carbon->first;
+        row.co2_kg = row.co2_kg.value_or(0.0) + co2_kg(*tariff_.carbon, *run.energy, start, length);
+      }
       if (!run.length) continue;
       metered_.emplace_back(run.begin, end_of(run));
       metered_energy_ += *run.energy;
@@ -69,8 +72,7 @@ class Adder {
 
   // To be called when a group has all its jobs.
   void finish(JobBillRow& row) {
-    if (metered_time_ > Seconds(0)) row.power = metered_energy_ / metered_time_;
-    if (row.unmetered < row.lines) row.cost = tariff_.cost(row.energy);
+    conclude(row, metered_energy_, metered_time_);
     total_energy_ += std::exchange(metered_energy_, Joules(0));
     total_time_ += std::exchange(metered_time_, Seconds(0));
     total_.lines += row.lines;
@@ -85,16 +87,15 @@ class Adder {
   JobBillRow total(std::int64_t jobs) {
     total_.name = "total";
     total_.jobs = jobs;
-    if (total_time_ > Seconds(0)) total_.power = total_energy_ / total_time_;
-    if (total_.unmetered < total_.lines) total_.cost = tariff_.cost(total_.energy);
+    conclude(total_, total_energy_, total_time_);
     return std::move(total_);
   }
 
  private:
-  [[nodiscard]] double co2_kg(const JobRun& run) const {
-    const Seconds begin = to_seconds(run.begin) - tariff_.carbon->first;
-    return kilowatt_hours(*run.energy) * mean_intensity(*tariff_.carbon, begin, to_seconds(run.length.value_or(0))) *
-           1e-3;
+  // Of energy and time of the lines in which both are known.
+  void conclude(JobBillRow& row, Joules energy, Seconds time) const {
+    if (time > Seconds(0)) row.power = energy / time;
+    if (row.unmetered < row.lines) row.cost = tariff_.cost(row.energy);
   }
 
   const Tariff& tariff_;
@@ -117,18 +118,13 @@ JobBill bill_of_jobs(const JobTable& table, JobGrouping by, const JobPeriod& per
   // The table is sorted by job: this is the number of jobs, one of which may be in several groups.
   std::int64_t jobs = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) jobs += i == 0 || runs[i].job != runs[i - 1].job ? 1 : 0;
-  if (by != JobGrouping::kJob) {
-    std::stable_sort(runs.begin(), runs.end(),
-                     [by](const JobRun& a, const JobRun& b) { return group_of(a, by) < group_of(b, by); });
-  }
+  std::ranges::stable_sort(runs, {}, [by](const JobRun& run) { return group_of(run, by); });
   JobBill bill;
   Adder adder(tariff);
   for (std::size_t begin = 0; begin < runs.size();) {
-    const JobRun& first = runs[begin];
+    const std::int64_t group = group_of(runs[begin], by);
     JobBillRow row;
-    const auto in_group = [&](const JobRun& run) {
-      return by == JobGrouping::kJob ? run.job == first.job : group_of(run, by) == group_of(first, by);
-    };
+    const auto in_group = [&](const JobRun& run) { return group_of(run, by) == group; };
     const std::size_t group_begin = begin;
     while (begin < runs.size() && in_group(runs[begin])) {
       std::size_t end = begin + 1;
@@ -141,14 +137,14 @@ JobBill bill_of_jobs(const JobTable& table, JobGrouping by, const JobPeriod& per
       const auto own = std::span(runs).subspan(group_begin, begin - group_begin);
       const JobRun& latest = *std::max_element(own.begin(), own.end(),
                                                [](const JobRun& a, const JobRun& b) { return end_of(a) < end_of(b); });
-      row.job = first.job;
-      row.name = fmt::to_string(first.job);
+      row.job = group;
+      row.name = fmt::to_string(group);
       row.user = table.names[latest.user];
       row.account = table.names[latest.account];
       row.partition = table.names[latest.partition];
       row.kind = table.names[latest.kind];
     } else {
-      row.name = table.names[group_of(first, by)];
+      row.name = table.names[static_cast<std::uint32_t>(group)];
     }
     bill.rows.push_back(std::move(row));
   }

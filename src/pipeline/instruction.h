@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/own_name.h"
+
 namespace flyball {
 
 enum class InstructionKind {
@@ -24,6 +26,11 @@ enum class InstructionKind {
     case InstructionKind::kBackwardWeight: return "backward_weight";
   }
   return "";
+}
+
+// Returns whether a name is that of the kind, be it that of all microbatches or of the first or last one alone.
+[[nodiscard]] constexpr bool is_of_kind(std::string_view instruction, InstructionKind kind) {
+  return common_name(instruction) == instruction_name(kind);
 }
 
 // The names of constant-time operations. A profile may hold them as operations with one row.

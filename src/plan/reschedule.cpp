@@ -8,7 +8,6 @@
 #include <cstdint>
 
 #include "base/error.h"
-#include "base/own_name.h"
 #include "pipeline/instruction.h"
 #include "pipeline/timeline.h"
 #include "plan/stage_clock.h"
@@ -26,7 +25,7 @@ std::vector<Nanoseconds> max_clock_durations(const PlanProblem& problem, const C
 std::int32_t find_operation(const ComputationDag& dag, int stage, InstructionKind kind, int microbatch) {
   const auto order = dag.stage_order(stage);
   return *std::ranges::find_if(order, [&](std::int32_t i) {
-    return dag[i].microbatch == microbatch && common_name(dag.type_of(i).instruction) == instruction_name(kind);
+    return dag[i].microbatch == microbatch && is_of_kind(dag.type_of(i).instruction, kind);
   });
 }
 

@@ -19,9 +19,7 @@
 namespace flyball {
 namespace {
 
-bool is_kind(const OperationType& type, InstructionKind kind) {
-  return common_name(type.instruction) == instruction_name(kind);
-}
+bool is_kind(const OperationType& type, InstructionKind kind) { return is_of_kind(type.instruction, kind); }
 bool is_forward(const OperationType& type) { return is_kind(type, InstructionKind::kForward); }
 bool is_weight(const OperationType& type) { return is_kind(type, InstructionKind::kBackwardWeight); }
 // What the stage before waits for.

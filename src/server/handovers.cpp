@@ -11,7 +11,6 @@
 
 #include "base/index.h"
 #include "base/median.h"
-#include "base/own_name.h"
 #include "pipeline/instruction.h"
 #include "pipeline/pipeline_spec.h"
 #include "server/job_plan.h"
@@ -78,7 +77,7 @@ void Handovers::join(const IncompleteSteps::Stages& stages) {
     if (!received) continue;
     const Nanoseconds time = step.start[at(i)] - ready;
     if (time < least) return;
-    const bool forward = common_name(type.instruction) == instruction_name(InstructionKind::kForward);
+    const bool forward = is_of_kind(type.instruction, InstructionKind::kForward);
     times_to[at(type.stage)][forward ? 0 : 1].push_back(std::max<Nanoseconds>(0, time));
   }
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {

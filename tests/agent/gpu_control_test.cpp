@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <exception>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <string>
 
 #include "client/agent_client.h"
@@ -49,6 +48,18 @@ class NodeAgentsOverTcp : public ::testing::Test {
                     config.tls_cert = files_.certificate;
                     config.tls_key = files_.key;
                   }};
+
+  // The agent has a lease of the GPU that states this limit for the loss of its holder.
+  [[nodiscard]] bool states_lost_limit(std::size_t gpu, Watts limit) {
+    return host_.eventually([&](AgentClient& client) {
+      const auto lease = client.devices().gpus.at(gpu).lease;
+      return lease && lease->settings.count(gpu) != 0 && lease->settings.at(gpu).lost_power_limit == limit;
+    });
+  }
+  [[nodiscard]] bool becomes_capped(std::size_t gpu, Watts limit) const {
+    return host_.gpus[gpu]->wait_until(
+        [&](const MemoryGpu::Knobs& now) { return !now.sm && now.power_limit == limit.value(); });
+  }
 };
 
 // A memory GPU has 1410, 1005 and 210 MHz, and takes 100 to 400 W.
@@ -62,16 +73,11 @@ TEST_F(NodeAgentsOverTcp, SetTheClockBelowAndTheLimitForLater) {
     ASSERT_TRUE(wait_until([&] { return agents.reading("n1").gpus.at(0).bound == Megahertz(1200); }));
     EXPECT_EQ(agents.reading("n1").gpus.at(1).power, Watts(101));
     EXPECT_EQ(host_.gpus[0]->knobs().power_limit, MemoryGpu::kStandardLimit);
-    ASSERT_TRUE(host_.eventually([](AgentClient& client) {
-      const auto lease = client.devices().gpus.at(1).lease;
-      return lease && lease->settings.count(1) != 0 && lease->settings.at(1).lost_power_limit == Watts(100);
-    }));
+    ASSERT_TRUE(states_lost_limit(1, Watts(100)));
   }
   // The controller has ended: the clocks are gone, the limits are there. The next one lifts them.
-  ASSERT_TRUE(
-      host_.gpus[0]->wait_until([](const MemoryGpu::Knobs& now) { return !now.sm && now.power_limit == 150.0; }));
-  ASSERT_TRUE(
-      host_.gpus[1]->wait_until([](const MemoryGpu::Knobs& now) { return !now.sm && now.power_limit == 100.0; }));
+  ASSERT_TRUE(becomes_capped(0, Watts(150)));
+  ASSERT_TRUE(becomes_capped(1, Watts(100)));
   NodeAgents agents(options());
   agents.add("n1");
   agents.want("n1", {{Megahertz(1005), Watts(150)}, {Megahertz(1005), Watts(150)}});
@@ -90,17 +96,13 @@ TEST_F(NodeAgentsOverTcp, LiftCapsWhereNoClocksAreWanted) {
     NodeAgents agents(options());
     agents.add("n1");
     agents.want("n1", {{Megahertz(1005), Watts(150)}, {Megahertz(1005), Watts(150)}});
-    ASSERT_TRUE(host_.eventually([](AgentClient& client) {
-      const auto lease = client.devices().gpus.at(1).lease;
-      return lease && lease->settings.count(1) != 0 && lease->settings.at(1).lost_power_limit == Watts(150);
-    }));
+    ASSERT_TRUE(states_lost_limit(1, Watts(150)));
   }
-  for (const auto& gpu : host_.gpus) {
-    ASSERT_TRUE(gpu->wait_until([](const MemoryGpu::Knobs& now) { return !now.sm && now.power_limit == 150.0; }));
-  }
+  for (const std::size_t gpu : {0, 1}) ASSERT_TRUE(becomes_capped(gpu, Watts(150)));
   NodeAgents agents(options());
   agents.add("n1");
-  agents.wait_for_readings(Seconds(10));
+  agents.wait_for_readings(Seconds(60));
+  ASSERT_TRUE(agents.reading("n1").age.has_value());
   EXPECT_EQ(host_.gpus[0]->knobs().power_limit, 150.0);
   agents.want("n1", {});
   for (const auto& gpu : host_.gpus) EXPECT_TRUE(gpu->wait_default());
@@ -112,14 +114,10 @@ TEST_F(NodeAgentsOverTcp, KeepTheCapWhereNoClockIsSet) {
     NodeAgents agents(options());
     agents.add("n1");
     agents.want("n1", {{Megahertz(1005), Watts(150)}});
-    ASSERT_TRUE(host_.eventually([](AgentClient& client) {
-      const auto lease = client.devices().gpus.at(0).lease;
-      return lease && lease->settings.count(0) != 0 && lease->settings.at(0).lost_power_limit == Watts(150);
-    }));
+    ASSERT_TRUE(states_lost_limit(0, Watts(150)));
   }
-  ASSERT_TRUE(
-      host_.gpus[0]->wait_until([](const MemoryGpu::Knobs& now) { return !now.sm && now.power_limit == 150.0; }));
-  std::atomic<bool> was_free = false;
+  ASSERT_TRUE(becomes_capped(0, Watts(150)));
+  bool was_free = false;
   host_.gpus[0]->fail_writes(1);
   NodeAgents agents(options());
   agents.add("n1");

@@ -117,7 +117,7 @@ TEST_F(Jobs, GiveTheirSavingsToTheReportOfTheCluster) {
     const Ran ran = run_flyball({"cluster", "report", "--by", by, "--format", "json", "--token-file", folder_ / "admin",
                                  "--server", fmt::format("127.0.0.1:{}", server_.port()), folder_ / "jobs.csv"});
     EXPECT_EQ(ran.status, 0) << ran.err;
-    return nlohmann::json::parse(ran.out);
+    return ran.json();
   };
   const nlohmann::json jobs = report("job");
   EXPECT_EQ(jobs["rows"][0]["job"], 1041);

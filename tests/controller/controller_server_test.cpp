@@ -63,6 +63,7 @@ class ServedController {
   Response post(const std::string& job, const std::string& token,
                 const std::string& body = R"({"iteration": 1, "gpus": 1})") const {
     HttpClient::Options options;
+    options.timeout = Seconds(60);  // a busy machine
     options.ca_file = files_.certificate;
     options.token = token;
     HttpClient client(parse_endpoint("https://127.0.0.1:" + std::to_string(server_->port())), options);

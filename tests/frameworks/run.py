@@ -4,8 +4,8 @@
     run.py [PART]...        parts: see --list; all where none is named
 
 Prints a table of what plans promised and what the boards' counters measured, and whether losses and weights are the
-same, bit by bit, without Flyball; build/logs/frameworks-PART.json has when each computation ran. Fails where a part does not run or where Flyball changes what is computed. A part
-whose package is not installed is skipped, and said to be. On a busy machine processes get their turn late, and
+same, bit by bit, without Flyball; build/logs/frameworks-PART.json has when each computation ran. Fails where a part
+does not run or where Flyball changes what is computed. A part whose package is not installed is skipped, and said to be. On a busy machine processes get their turn late, and
 iterations by plan take longer than promised, or the session gives the plan up: the figures say something where the
 share of late sleeps beside them is small.
 """

@@ -25,17 +25,20 @@ namespace {
 
 using testing::AgentProcess;
 using ::testing::HasSubstr;
+using testing::in_other_process;
+using testing::is_root;
+using testing::kNobody;
 using testing::kSlow;
 using testing::kTimeScale;
 using testing::leases_at;
 using testing::metrics_at;
+using testing::Refusal;
+using testing::refusal_of;
 using testing::reset_power_limit;
 using testing::set_power_limit;
 using testing::SimulatedMachine;
 using testing::TempFolder;
 using testing::wait_until;
-
-constexpr uid_t kNobody = 65534;
 
 // A machine of two A100s (default power limit 300 W or more) and an agent with the words of its configuration.
 class OperatorTest : public ::testing::Test {
@@ -76,40 +79,6 @@ class OperatorTest : public ::testing::Test {
   SimulatedMachine machine_{"a100", 2, kTimeScale};
   std::optional<AgentProcess> agent_;
 };
-
-// What a call is refused with: status and words; 0 where it is not.
-struct Refusal {
-  unsigned status = 0;
-  std::string words;
-};
-template <class Action>
-Refusal refusal_of(Action action) {
-  try {
-    action();
-  } catch (const AgentRefusal& refusal) {
-    return {refusal.status(), refusal.what()};
-  }
-  return {};
-}
-
-// Runs the action in a process of its own, as user nobody where `uid` is given. Its result, 99 where it throws.
-int in_other_process(const std::function<int()>& action, std::optional<uid_t> uid = {}) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    if (uid && (::setgid(*uid) != 0 || ::setuid(*uid) != 0)) ::_exit(98);
-    try {
-      ::_exit(action());
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "%s\n", error.what());
-      ::_exit(99);
-    }
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-bool is_root() { return ::geteuid() == 0; }
 
 TEST_F(OperatorTest, GetsThePowerLimitBackThatALeaseHasLowered) {
   operator_sets(Watts(200));

@@ -26,10 +26,14 @@ namespace {
 
 using testing::AgentProcess;
 using ::testing::HasSubstr;
+using testing::in_other_process;
+using testing::is_root;
+using testing::kNobody;
 using testing::kSlow;
 using testing::kTimeScale;
 using testing::metrics_at;
 using ::testing::Not;
+using testing::refusal_of;
 using testing::reset_power_limit;
 using testing::set_power_limit;
 using testing::SimulatedMachine;
@@ -585,41 +589,29 @@ TEST_F(CapTest, IsSetThoughTheDiskIsFull) {
 
 // Whoever may not leave a cap may not pass one: for others it is what held before.
 TEST_F(CapTest, IsNotForOrdinaryUsers) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  if (!is_root()) GTEST_SKIP() << "only root can be another user";
   agent_->kill(SIGTERM);
   std::filesystem::permissions(folder_.path(), std::filesystem::perms(0755));
   RestartTest::start();
   lose_holder();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const auto status_of = [](const auto& action) -> unsigned {
-      try {
-        action();
-      } catch (const AgentRefusal& refusal) {
-        return refusal.status();
-      }
-      return 0;
-    };
-    if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
-    if (status_of([&] { (void)lease_that_states(Watts(170)); }) != 403) ::_exit(2);
-    if (status_of([&] { client().lift_cap(0); }) != 403) ::_exit(3);
+  const auto as_nobody = [&] {
+    const auto refused = [](const auto& action) { return refusal_of(action).status == 403; };
+    if (!refused([&] { (void)lease_that_states(Watts(170)); })) return 2;
+    if (!refused([&] { client().lift_cap(0); })) return 3;
     AgentLease held = lease();
     SettingsChange change;
     change.lost_power_limit = Watts(170);
-    if (status_of([&] { held.change(0, change); }) != 403) ::_exit(4);
-    if (status_of([&] { set_power_limit(held, 0, Watts(200)); }) != 403) ::_exit(5);
+    if (!refused([&] { held.change(0, change); })) return 4;
+    if (!refused([&] { set_power_limit(held, 0, Watts(200)); })) return 5;
     set_power_limit(held, 0, Watts(160));
     reset_power_limit(held, 0);
-    if (power() != Watts(180)) ::_exit(6);
+    if (power() != Watts(180)) return 6;
     change.lost_power_limit = std::optional<Watts>();
     held.change(0, change);
     set_power_limit(held, 0, Watts(160));
-    ::_exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+    ::_exit(0);  // without a release, as a lost holder
+  };
+  EXPECT_EQ(in_other_process(as_nobody, kNobody), 0);
   EXPECT_TRUE(becomes_capped(Watts(180)));
 }
 

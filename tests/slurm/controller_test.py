@@ -31,7 +31,8 @@ class Controller:
         log = (self.site.folder / "controller.log").open("ab")
         self.process = subprocess.Popen(
             [self.program, "cluster", "run", "--budget", "20kW", "--policy", "powerflow", "--socket", self.socket,
-             "--agent", f"{self.site.folder}/agent-{{node}}.sock", "--period", "500ms", "--restart", "5s", "--stop-within", "10s", "--database", self.site.folder / "controller.db"],
+             "--agent", f"{self.site.folder}/agent-{{node}}.sock", "--period", "500ms", "--restart", "5s",
+             "--stop-within", "10s", "--database", self.site.folder / "controller.db"],
             env=self.site.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def kill(self):
@@ -106,7 +107,7 @@ def play(program, site):
     assert dry == "nothing is to be changed\n", dry
     controller = Controller(program, site)
     try:
-        DEMO.wait_until("the controller", 10, lambda: controller.socket.exists())
+        DEMO.wait_until("the controller", 30, lambda: controller.socket.exists())
         for name, goal in GOALS.items():
             site.ask(program, "cluster", "submit", "--kind", name, "--iterations", str(goal), "--max", "8", "--",
                      "--output=/dev/null", str(HERE / "counting_job.py"), str(site.folder), name, str(goal))

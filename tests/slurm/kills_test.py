@@ -16,7 +16,7 @@ import time
 
 import cluster
 from cluster import DEMO
-from controller_test import HERE, Controller, lines
+from controller_test import HERE, Controller, is_done, lines
 
 JOBS = 4          # at a time
 ITERATIONS = 600  # of each: with 5 a second on a GPU, a minute on two
@@ -29,11 +29,8 @@ class Jobs:
     def __init__(self, program, site):
         self.program, self.site, self.names = program, site, []
 
-    def done(self, name):
-        return any(line[0] == "done" for line in lines(self.site, name))
-
     def left(self):
-        return [name for name in self.names if not self.done(name)]
+        return [name for name in self.names if not is_done(self.site, name)]
 
     def submit(self, name):
         return self.site.ask(self.program, "cluster", "submit", "--kind", "count", "--iterations", str(ITERATIONS), "--max",
@@ -61,11 +58,11 @@ def check(site, name):
     assert count == ITERATIONS, f"{name}: {lines(site, name)}"
 
 
-def runs_twice(site, name):
-    """Whether two processes of the job exist now."""
-    return sum(f" {name} " in (command + " ") and "counting_job.py" in command for command in
-               site.ask("ps", "-eo", "args", "--no-headers").splitlines()
-               if "slurmstepd" not in command and "/bin/sh" not in command and "python3" in command) > 1
+def running_twice(site, names):
+    """Those of the jobs of which two processes exist now. Slurm runs a copy of the script, called slurm_script."""
+    commands = site.ask("ps", "-eo", "args", "--no-headers").splitlines()
+    return [name for name in names
+            if sum(f"/slurm_script {site.folder} {name} " in command for command in commands) > 1]
 
 
 def kill(site, controller, victim, chance):
@@ -87,12 +84,12 @@ def play(program, site, kills, chance):
     order = [victim for victim in VICTIMS for _ in range(kills)]
     chance.shuffle(order)
     try:
-        DEMO.wait_until("the controller", 10, lambda: controller.socket.exists())
+        DEMO.wait_until("the controller", 30, lambda: controller.socket.exists())
         for number, victim in enumerate(order, 1):
             jobs.fill()
             time.sleep(chance.uniform(0, 4))
             name = kill(site, controller, victim, chance)
-            twice = [name for name in jobs.left() if runs_twice(site, name)]
+            twice = running_twice(site, jobs.left())
             assert not twice, f"they run twice after the kill of {name}: {twice}"
             print(f"kill {number} of {len(order)}: {name}; {len(jobs.names)} jobs, {len(jobs.left())} of them not done",
                   flush=True)

@@ -2,8 +2,12 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstddef>
+#include <cstdio>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
@@ -21,6 +25,7 @@ namespace flyball::testing {
 
 // Of simulated machines: a clock change takes half a millisecond.
 inline constexpr double kTimeScale = 20.0;
+inline constexpr uid_t kNobody = 65534;
 inline constexpr ClockBounds kSlow{Megahertz(1005), Megahertz(1005)};
 
 inline std::string answer_at(const Endpoint& agent, std::string_view target) {
@@ -55,5 +60,39 @@ inline void reset_power_limit(AgentLease& lease, std::size_t gpu) {
   change.power_limit = std::optional<Watts>();
   lease.change(gpu, change);
 }
+
+// What a call is refused with: status and words; 0 where it is not.
+struct Refusal {
+  unsigned status = 0;
+  std::string words;
+};
+template <class Action>
+Refusal refusal_of(Action action) {
+  try {
+    action();
+  } catch (const AgentRefusal& refusal) {
+    return {refusal.status(), refusal.what()};
+  }
+  return {};
+}
+
+// Runs the action in a process of its own, as user nobody where `uid` is given. Its result, 99 where it throws.
+inline int in_other_process(const std::function<int()>& action, std::optional<uid_t> uid = {}) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (uid && (::setgid(*uid) != 0 || ::setuid(*uid) != 0)) ::_exit(98);
+    try {
+      ::_exit(action());
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      ::_exit(99);
+    }
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+inline bool is_root() { return ::geteuid() == 0; }
 
 }  // namespace flyball::testing

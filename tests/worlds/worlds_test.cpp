@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/own_name.h"
-
 #include "support/virtual_training.h"
 
 namespace flyball {
