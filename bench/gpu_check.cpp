@@ -101,6 +101,12 @@ class FastReader {
   std::thread thread_;
 };
 
+Nanoseconds processor_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec * kSecond + time.tv_nsec;
+}
+
 Json call_costs(const GpuDevice& gpu) {
   const std::vector<std::pair<const char*, std::function<void()>>> calls = {
       {"total_energy", [&] { static_cast<void>(gpu.total_energy()); }},
@@ -117,12 +123,14 @@ Json call_costs(const GpuDevice& gpu) {
   for (const auto& [name, call] : calls) {
     std::vector<double> us;
     try {
+      const Nanoseconds processor = processor_time();
       for (int i = 0; i < 300; ++i) {
         const Nanoseconds begin = monotonic_now();
         call();
         us.push_back(static_cast<double>(monotonic_now() - begin) / 1e3);
       }
       costs[name] = spread(us);
+      costs[name]["processor"] = static_cast<double>(processor_time() - processor) / 300e3;
     } catch (const DeviceError& error) {
       costs[name] = {{"problem", error.what()}};
     }
@@ -208,66 +216,96 @@ std::vector<PulseEnergies> pulse_energies(const std::vector<Row>& rows, const st
 
 // ---- Streams ----
 
-Json stream_costs(Kernels& kernels) {
-  const StreamLibrary library;
-  constexpr int kTimes = 300;
-  Json costs;
-  const auto us_since = [](Nanoseconds begin) { return static_cast<double>(monotonic_now() - begin) / 1e3; };
-  {
-    std::vector<double> queueing;
-    kernels.wait();
-    for (int i = 0; i < kTimes; ++i) {
-      const Nanoseconds begin = monotonic_now();
-      library.queue(
-          kernels.stream(), [](void*) {}, nullptr);
-      queueing.push_back(us_since(begin));
-    }
-    kernels.release();
-    kernels.finish();
-    costs["queue_us"] = spread(queueing);
+double us_since(Nanoseconds begin) { return static_cast<double>(monotonic_now() - begin) / 1e3; }
+
+// What a function or an event costs that is queued behind each of 50 kernels of half a millisecond: the caller for
+// queueing, and the GPU, compared with the kernels alone.
+template <class Queue>
+Json stream_cost(Kernels& kernels, const Queue& queue) {
+  Json cost;
+  std::vector<double> queueing_us;
+  kernels.wait();
+  for (int i = 0; i < 100; ++i) {  // which a driver takes without waiting
+    const Nanoseconds begin = monotonic_now();
+    queue();
+    queueing_us.push_back(us_since(begin));
   }
-  {
-    std::vector<double> called;
-    std::vector<double> finished;
-    for (int i = 0; i < kTimes; ++i) {
-      std::atomic<Nanoseconds> at = 0;
-      kernels.wait();
-      library.queue(
-          kernels.stream(), [](void* to) { static_cast<std::atomic<Nanoseconds>*>(to)->store(monotonic_now()); }, &at);
-      pause_until(monotonic_now() + kMillisecond);
-      const Nanoseconds begin = monotonic_now();
-      kernels.release();
-      kernels.finish();
-      called.push_back(static_cast<double>(at - begin) / 1e3);
-      kernels.wait();
-      pause_until(monotonic_now() + kMillisecond);
-      const Nanoseconds again = monotonic_now();
-      kernels.release();
-      kernels.finish();
-      finished.push_back(us_since(again));
-    }
-    costs["called_after_us"] = spread(called);
-    costs["synchronized_after_us"] = spread(finished);
-  }
-  std::vector<double> held_up;
+  kernels.release();
+  kernels.finish();
+  cost["caller_us"] = spread(queueing_us);
+  std::vector<double> held_up_us;
   for (int i = 0; i < 20; ++i) {
     constexpr int kKernels = 50;
-    const auto time = [&](bool functions) {
+    const auto time = [&](bool with) {
       return kernels
           .time_of([&] {
             for (int k = 0; k < kKernels; ++k) {
               kernels.multiply(Seconds(0.0005));
-              if (functions)
-                library.queue(
-                    kernels.stream(), [](void*) {}, nullptr);
+              if (with) queue();
             }
           })
           .value();
     };
     const double without = time(false);
-    held_up.push_back((time(true) - without) / kKernels * 1e6);
+    held_up_us.push_back((time(true) - without) / kKernels * 1e6);
   }
-  costs["held_up_us"] = spread(held_up);
+  cost["gpu_us"] = spread(held_up_us);
+  return cost;
+}
+
+// How long after a waiting kernel is let go a function is called that `queue` queues behind it.
+template <class Queue>
+Json called_after_us(Kernels& kernels, const Queue& queue) {
+  std::vector<double> called_us;
+  for (int i = 0; i < 300; ++i) {
+    std::atomic<Nanoseconds> at = 0;
+    kernels.wait();
+    queue([](void* to) { static_cast<std::atomic<Nanoseconds>*>(to)->store(monotonic_now()); }, &at);
+    pause_until(monotonic_now() + kMillisecond);
+    const Nanoseconds begin = monotonic_now();
+    kernels.release();
+    kernels.finish();
+    while (at == 0) std::this_thread::yield();
+    called_us.push_back(static_cast<double>(at - begin) / 1e3);
+  }
+  return spread(called_us);
+}
+
+// How many calls of `queue` the driver takes behind a waiting kernel before it makes the caller wait; kMostAhead: more.
+constexpr std::size_t kMostAhead = 5000;
+template <class Queue>
+std::size_t taken_ahead(Kernels& kernels, const Queue& queue) {
+  std::atomic<std::size_t> taken = 0;
+  std::size_t ahead = 0;
+  kernels.wait();
+  std::thread release([&] {
+    pause_until(monotonic_now() + 500 * kMillisecond);
+    ahead = taken;
+    kernels.release();
+  });
+  for (; taken < kMostAhead; ++taken) queue();
+  release.join();
+  kernels.finish();
+  return ahead;
+}
+
+Json stream_costs(Kernels& kernels) {
+  const StreamLibrary library;
+  StreamFollower follower(library);
+  StreamEvent event(library);
+  const auto within = [&](StreamLibrary::Function function, void* data) { kernels.queue_function(function, data); };
+  const auto beside = [&](StreamLibrary::Function function, void* data) {
+    follower.queue(kernels.stream(), function, data);
+  };
+  const StreamLibrary::Function nothing = [](void*) {};
+  Json costs;
+  costs["function in the stream"] = stream_cost(kernels, [&] { within(nothing, nullptr); });
+  costs["function in the stream"]["called_after_us"] = called_after_us(kernels, within);
+  costs["function beside it"] = stream_cost(kernels, [&] { beside(nothing, nullptr); });
+  costs["function beside it"]["called_after_us"] = called_after_us(kernels, beside);
+  costs["function in the stream"]["taken_ahead"] = taken_ahead(kernels, [&] { within(nothing, nullptr); });
+  costs["function beside it"]["taken_ahead"] = taken_ahead(kernels, [&] { beside(nothing, nullptr); });
+  costs["event"] = stream_cost(kernels, [&] { event.record(kernels.stream()); });
   return costs;
 }
 
@@ -287,7 +325,9 @@ void say(const std::string& line) {
 void say_costs(const Json& costs) {
   for (const auto& [name, cost] : costs.items()) {
     say(fmt::format("    {:<18}{}", name,
-                    cost.contains("problem") ? cost["problem"].get<std::string>() : as_text(cost, "us")));
+                    cost.contains("problem") ? cost["problem"].get<std::string>()
+                                             : fmt::format("{}; {:.1f} us of the processor", as_text(cost, "us"),
+                                                           cost["processor"].get<double>())));
   }
 }
 
@@ -326,25 +366,26 @@ std::vector<Pulse> run_pulses(Kernels& kernels) {
   return pulses;
 }
 
-// How much later than the load the counter's slope changes: where the straight lines of before and of steady work meet.
-std::vector<double> lags_ms(const std::vector<Row>& rows, const std::vector<Pulse>& pulses, double idle_w,
-                            double busy_w) {
+// How much later than the load the counter's slope changes: where the straight lines of before and of work meet.
+std::vector<double> lags_ms(const std::vector<Row>& rows, const std::vector<Pulse>& pulses, double idle_w) {
   std::vector<double> lags;
   for (const Pulse& pulse : pulses) {
     if (pulse.length_s < 0.5) continue;
     const Row* before = nullptr;
-    const Row* within = nullptr;
+    const Row* first = nullptr;  // change within the work
+    const Row* last = nullptr;
     for (std::size_t i = 1; i < rows.size(); ++i) {
       if (rows[i].joules == rows[i - 1].joules) continue;
       if (rows[i].time < pulse.begin) before = &rows[i];
-      if (rows[i].time < pulse.end) within = &rows[i];
+      if (first == nullptr && rows[i].time > pulse.begin + 50 * kMillisecond) first = &rows[i];
+      if (rows[i].time < pulse.end) last = &rows[i];
     }
-    if (before == nullptr || within == before) continue;
-    // joules gained = idle * (t - before) + busy * (within - t)
-    const double gained = within->joules - before->joules;
-    const double span = seconds(within->time - before->time);
-    const double busy_s = (gained - idle_w * span) / (busy_w - idle_w);
-    lags.push_back((span - busy_s - seconds(pulse.begin - before->time)) * 1e3);
+    if (before == nullptr || first == nullptr || last == nullptr || last->time <= first->time) continue;
+    const double busy_w = (last->joules - first->joules) / seconds(last->time - first->time);
+    // joules gained = idle * (span - worked) + busy * worked
+    const double span = seconds(first->time - before->time);
+    const double worked = (first->joules - before->joules - idle_w * span) / (busy_w - idle_w);
+    lags.push_back((seconds(first->time - pulse.begin) - worked) * 1e3);
   }
   return lags;
 }
@@ -421,8 +462,7 @@ Json run(const Asked& asked) {
     if (watts > 0.0) between.push_back(watts);
   }
   const double idle_w = quantile(between, 0.5);
-  const double busy_w = busy["counter_w"].get<double>();
-  const Json lag = spread(lags_ms(rows, pulses, idle_w, busy_w));
+  const Json lag = spread(lags_ms(rows, pulses, idle_w));
   report["counter"]["lag_ms"] = lag;
   say(fmt::format("    {:<18}{}", "energy late by", as_text(lag, "ms")));
   say("\nEnergy of pulses of matrix products, as Flyball finds it by readings every 4 ms");
@@ -459,10 +499,14 @@ Json run(const Asked& asked) {
   say_costs(report["calls_busy"] = call_costs(*gpu));
   ended = true;
   load.join();
-  say("\nHost functions in a stream");
+  say("\nIn a stream");
   const Json stream = stream_costs(*kernels);
-  for (const auto& [name, cost] : stream.items()) say(fmt::format("    {:<22}{}", name, as_text(cost, "us")));
-  report["host_functions"] = stream;
+  for (const auto& [name, costs] : stream.items()) {
+    for (const auto& [what, cost] : costs.items()) {
+      say(fmt::format("    {:<24}{:<18}{}", name, what, cost.is_object() ? as_text(cost, "us") : cost.dump()));
+    }
+  }
+  report["streams"] = stream;
   return report;
 }
 

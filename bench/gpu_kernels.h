@@ -39,6 +39,7 @@ struct Cuda {
   decltype(&cuCtxSetCurrent) set_current = find<decltype(cuCtxSetCurrent)>("cuCtxSetCurrent");
   decltype(&cuStreamCreate) make_stream = find<decltype(cuStreamCreate)>("cuStreamCreate");
   decltype(&cuStreamSynchronize) synchronize = find<decltype(cuStreamSynchronize)>("cuStreamSynchronize");
+  decltype(&cuLaunchHostFunc) host_function = find<decltype(cuLaunchHostFunc)>("cuLaunchHostFunc");
   decltype(&cuEventCreate) make_event = find<decltype(cuEventCreate)>("cuEventCreate");
   decltype(&cuEventRecord) record = find<decltype(cuEventRecord)>("cuEventRecord");
   decltype(&cuEventElapsedTime) elapsed = find<decltype(cuEventElapsedTime)>("cuEventElapsedTime");
@@ -148,6 +149,10 @@ class Kernels {
     void* flag = flag_;
     std::array<void*, 2> arguments{&flag, &value};
     check(cuda_.launch(wait_for_, 1, 1, 1, 32, 1, 1, 0, stream_, arguments.data(), nullptr), "cuLaunchKernel");
+  }
+  // Queues a function in the stream itself.
+  void queue_function(CudaHostFunction function, void* data) {
+    check(cuda_.host_function(stream_, function, data), "cuLaunchHostFunc");
   }
   void release() { flag_->fetch_add(1); }
   void finish() { check(cuda_.synchronize(stream_), "cuStreamSynchronize"); }

@@ -217,11 +217,13 @@ FLYBALL_API int flyball_step_end(flyball_session* session);
  *   flyball_step_end(s);
  *
  * `stream` is a CUstream (cudaStream_t) or a hipStream_t; null is the default stream of the calling thread's context.
- * The calls queue a host function (cuLaunchHostFunc, hipLaunchHostFunc) where there is a clock to set or a moment to
- * note, which takes the driver some microseconds. The driver's library must be loaded in the process, as it is in one
- * that has a stream; FLYBALL_SYSTEM where it is not, or where the driver refuses. While the rank profiles itself, and
- * while flyball_session_state.reconfiguring is set, the GPU must have done the step's computations before
- * flyball_step_end: a step that it has not done is not measured, and the notice function is told once. */
+ * Where there is a clock to set, the calls queue a host function (cuLaunchHostFunc, hipLaunchHostFunc) in a stream of
+ * the session's own, and where there is a moment to note, an event; both take the driver some microseconds, and the
+ * stream goes on. The driver's library must be loaded in the process, as it is in one that has a stream, and the
+ * context of the stream's GPU current in the thread; FLYBALL_SYSTEM where they are not, or where the driver refuses.
+ * While the rank profiles itself, and while flyball_session_state.reconfiguring is set, the GPU must have done the
+ * step's computations before flyball_step_end: a step that it has not done is not measured, and the notice function is
+ * told once. */
 FLYBALL_API int flyball_set_speed_in(flyball_session* session, const char* type, void* stream);
 FLYBALL_API int flyball_begin_in(flyball_session* session, const char* type, void* stream);
 FLYBALL_API int flyball_end_in(flyball_session* session, const char* type, void* stream);

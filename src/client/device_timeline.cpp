@@ -2,14 +2,27 @@
 // comes last, the session or a function that was still queued, frees the ring.
 #include "client/device_timeline.h"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
 #include "base/monotonic_time.h"
 
 namespace flyball {
+namespace {
 
-DeviceTimeline::DeviceTimeline(ClockController* controller) : state_(new State) {
+// By then the clocks of CPU and GPU are apart by less than a millisecond, and the time between two events, of which the
+// driver tells 24 bits, is known to a microsecond.
+constexpr Nanoseconds kReferenceAge = 10 * kSecond;
+constexpr Nanoseconds kReferencePatience = 20 * kMillisecond;
+
+}  // namespace
+
+DeviceTimeline::DeviceTimeline(ClockController* controller, double time_scale)
+    : time_scale_(time_scale),
+      follower_(library_),
+      reference_events_{StreamEvent(library_), StreamEvent(library_)},
+      state_(new State) {
   state_->controller = controller;
   for (Call& call : state_->calls) call.state = state_.get();
 }
@@ -26,6 +39,7 @@ void DeviceTimeline::LetGo::operator()(State* state) const noexcept {
 void DeviceTimeline::step_begin(Nanoseconds patience) {
   patience_ = patience;
   first_ = true;
+  first_note_ = true;
 }
 
 void DeviceTimeline::forget_clocks() {
@@ -42,10 +56,10 @@ bool DeviceTimeline::take_late() { return state_->late.exchange(false); }
 
 void DeviceTimeline::set(void* stream, Megahertz clock, std::optional<std::size_t> number) {
   if (state_->controller == nullptr) return;
-  std::atomic<Nanoseconds>* const moment = number ? fresh_moment(*number) : nullptr;
+  if (number) fresh_moment(*number).by_event = false;
   Call* call = free_call();
   if (call == nullptr) return state_->controller->set(clock);
-  call->moment = moment;
+  call->moment = number ? &state_->moments[*number] : nullptr;
   call->asks = true;
   call->clock = clock;
   call->generation = state_->generation.load();
@@ -54,24 +68,59 @@ void DeviceTimeline::set(void* stream, Megahertz clock, std::optional<std::size_
   queue(stream, *call);
 }
 
-std::atomic<Nanoseconds>* DeviceTimeline::fresh_moment(std::size_t number) {
-  while (state_->moments.size() <= number) state_->moments.emplace_back(0);
-  std::atomic<Nanoseconds>& moment = state_->moments[number];
-  moment.store(0);
-  return &moment;
+DeviceTimeline::Noted& DeviceTimeline::fresh_moment(std::size_t number) {
+  while (noted_.size() <= number) {
+    state_->moments.emplace_back(0);
+    noted_.emplace_back();
+  }
+  state_->moments[number].store(0);
+  return noted_[number];
 }
 
 void DeviceTimeline::note(void* stream, std::size_t number) {
-  std::atomic<Nanoseconds>* const moment = fresh_moment(number);
+  Noted& noted = fresh_moment(number);
+  noted.by_event = false;
+  if (!has_reference(stream)) return;  // as if the GPU never came to it
+  if (noted.event == nullptr) noted.event = std::make_unique<StreamEvent>(library_);
+  noted.event->record(stream);
+  noted.by_event = true;
+  noted.reference = reference_;
+  noted.queued_at = monotonic_now();
+}
+
+// Takes another pair of a function's time and an event behind it where the last is old and a step begins, so that a
+// step's moments go by one. The pair before stays for moments that were noted with it.
+bool DeviceTimeline::has_reference(void* stream) {
+  const Nanoseconds now = monotonic_now();
+  const bool is_first = std::exchange(first_note_, false);
+  if (reference_asked_ != 0 && (!is_first || now < reference_asked_ + kReferenceAge)) return true;
   Call* call = free_call();
-  if (call == nullptr) return;  // as if the GPU never came to it
-  call->moment = moment;
+  if (call == nullptr) return reference_asked_ != 0;
+  const std::size_t next = 1 - reference_;
+  state_->references[next].store(0);
+  call->moment = &state_->references[next];
   call->asks = false;
   queue(stream, *call);
+  reference_events_[next].record(follower_.stream());
+  reference_ = next;
+  reference_asked_ = now;
+  return true;
 }
 
 Nanoseconds DeviceTimeline::moment(std::size_t number) const {
-  return number < state_->moments.size() ? state_->moments[number].load() : 0;
+  if (number >= noted_.size()) return 0;
+  const Noted& noted = noted_[number];
+  if (!noted.by_event) return state_->moments[number].load();
+  const StreamEvent& reference = reference_events_[noted.reference];
+  if (!noted.event->reached()) return 0;
+  // The function of a pair is called some 100 us after the stream came to its place.
+  for (const Nanoseconds until = monotonic_now() + kReferencePatience; !reference.reached();) {
+    if (monotonic_now() > until) return 0;
+    std::this_thread::yield();
+  }
+  const Nanoseconds at =
+      state_->references[noted.reference].load() + to_nanoseconds(noted.event->since(reference) / time_scale_);
+  return std::max(at, noted.queued_at);  // the pair is apart by some microseconds
 }
 
 // Null where all are queued.
@@ -86,7 +135,7 @@ void DeviceTimeline::queue(void* stream, Call& call) {
   call.queued.store(true, std::memory_order_relaxed);
   state_->users.fetch_add(1);
   try {
-    library_.queue(stream, &DeviceTimeline::perform, &call);
+    follower_.queue(stream, &DeviceTimeline::perform, &call);
   } catch (...) {
     state_->users.fetch_sub(1);
     call.queued.store(false, std::memory_order_relaxed);

@@ -2,8 +2,10 @@
 // comes to a place of a stream. Engines that queue their work run ahead of the GPU, so that the moment of a call says
 // nothing about the GPU's (docs/decisions/0062-clocks-in-the-stream.md).
 //
-// Each call queues a host function (driver/stream_library.h). The function hands the clock to the clock controller, or
-// notes the time; it costs less than a microsecond, allocates nothing, waits for nothing and calls no driver.
+// A clock is handed to the clock controller by a host function, which costs less than a microsecond, allocates
+// nothing, waits for nothing and calls no driver. It is called beside the stream, which goes on. A moment is an event of
+// the GPU, put on CLOCK_MONOTONIC by a function and an event close to each other, one such pair in some seconds. Neither
+// holds the GPU up (docs/decisions/0090-beside-the-stream.md).
 #pragma once
 
 #include <array>
@@ -20,15 +22,17 @@
 
 namespace flyball {
 
-// For the training thread, but for what its functions do in the driver's. Calls cost what queueing a host function
-// costs, some microseconds, and allocate nothing, but for the first step with so many moments.
+// For the training thread, with the context of the stream's GPU current, but for what its functions do in the driver's.
+// Calls cost what queueing costs the driver, some microseconds, and allocate nothing, but for the first step with so
+// many moments.
 class DeviceTimeline {
  public:
   // How many functions may be queued and not yet called.
   static constexpr std::size_t kMostQueued = 4096;
 
-  // `controller` may be null: clocks are then not set. Throws DeviceError as StreamLibrary does.
-  explicit DeviceTimeline(ClockController* controller);
+  // `controller` may be null: clocks are then not set. `time_scale` is how many of the GPU's seconds one of this
+  // machine has, 1 unless the GPU is simulated. Throws DeviceError as StreamLibrary and StreamFollower do.
+  explicit DeviceTimeline(ClockController* controller, double time_scale = 1.0);
   // Functions that are called later do nothing. Does not wait for the GPU.
   ~DeviceTimeline();
   DeviceTimeline(const DeviceTimeline&) = delete;
@@ -48,7 +52,7 @@ class DeviceTimeline {
   // Notes the moment at which all is done that was queued in the stream before, under `number`, which this step has not
   // used yet. Throws DeviceError likewise.
   void note(void* stream, std::size_t number);
-  // Returns the moment (CLOCK_MONOTONIC), or 0 where the GPU has not come to it.
+  // Returns the moment (CLOCK_MONOTONIC), or 0 where the GPU has not come to it. Asks the driver.
   [[nodiscard]] Nanoseconds moment(std::size_t number) const;
 
  private:
@@ -74,7 +78,15 @@ class DeviceTimeline {
     std::atomic<Nanoseconds> late_at{0};      // of the step that the GPU is at; 0: never
     std::atomic<bool> late{false};
     std::array<Call, kMostQueued> calls;
-    std::deque<std::atomic<Nanoseconds>> moments;  // which stay where they are while it grows
+    std::array<std::atomic<Nanoseconds>, 2> references{};  // CLOCK_MONOTONIC; 0: not yet
+    std::deque<std::atomic<Nanoseconds>> moments;          // which stay where they are while it grows
+  };
+  // What a moment was noted by.
+  struct Noted {
+    std::unique_ptr<StreamEvent> event;  // null until the first time
+    bool by_event = false;               // else by a function
+    std::size_t reference = 0;
+    Nanoseconds queued_at = 0;
   };
 
   struct LetGo {
@@ -83,12 +95,20 @@ class DeviceTimeline {
 
   void wait_for_those_inside() const;
   [[nodiscard]] Call* free_call();
-  [[nodiscard]] std::atomic<Nanoseconds>* fresh_moment(std::size_t number);
+  [[nodiscard]] Noted& fresh_moment(std::size_t number);
+  [[nodiscard]] bool has_reference(void* stream);
   void queue(void* stream, Call& call);
   static void perform(void* data) noexcept;
   static void ask(State& state, const Call& call) noexcept;
 
   const StreamLibrary library_;
+  const double time_scale_;
+  StreamFollower follower_;
+  std::array<StreamEvent, 2> reference_events_;
+  std::size_t reference_ = 0;        // the newest
+  Nanoseconds reference_asked_ = 0;  // when; 0: never
+  bool first_note_ = true;           // of the step
+  std::deque<Noted> noted_;
   std::unique_ptr<State, LetGo> state_;
   std::size_t next_ = 0;  // call
   Nanoseconds patience_ = 0;

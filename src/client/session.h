@@ -89,10 +89,10 @@ class Session {
 
   // The same for engines that queue their work in a stream and run ahead of the GPU: what a call does is done when the
   // GPU has done all that was queued in the stream before. `stream` is a CUstream or a hipStream_t; null is the default
-  // stream of the calling thread's context. They cost what it costs to queue a host function, at most 5 us, and where
-  // there is nothing to set or to measure as much as the calls above. The first call finds the driver's library. The
-  // GPU must have done a step's computations by step_end() while measures_step() holds: what it has not done is not
-  // measured, and a notice says so. They throw DeviceError as StreamLibrary does.
+  // stream of the calling thread's context, which is the GPU's. They cost what queueing an event or a host function
+  // costs, some microseconds, and where there is nothing to set or to measure as much as the calls above. The first
+  // call finds the driver's library. The GPU must have done a step's computations by step_end() while measures_step()
+  // holds: what it has not done is not measured, and a notice says so. They throw DeviceError as StreamLibrary does.
   void set_speed_in(std::string_view type, void* stream);
   void set_next_speed_in(void* stream);
   void begin_in(std::string_view type, void* stream);

@@ -9,7 +9,7 @@ namespace flyball {
 
 DeviceTimeline& Session::timeline() {
   if (!timeline_) {
-    timeline_ = std::make_unique<DeviceTimeline>(controller_.get());
+    timeline_ = std::make_unique<DeviceTimeline>(controller_.get(), options_.time_scale);
     begin_timeline(false);
   }
   return *timeline_;

@@ -10,8 +10,9 @@ namespace flyball {
 using CudaResult = int;  // CUresult
 using CudaDevice = int;
 using CudaContext = struct CudaContextHandle*;
-using CudaStream = struct CudaStreamHandle*;  // null: the default stream of the thread's context
-using CudaEvent = struct CudaEventHandle*;
+// Handles as driver/stream_library.h calls the functions of all vendors.
+using CudaStream = void*;  // null: the default stream of the thread's context
+using CudaEvent = void*;
 using CudaHostFunction = void (*)(void*);
 
 inline constexpr CudaResult kCudaSuccess = 0;
@@ -48,8 +49,7 @@ CudaResult cuStreamDestroy_v2(CudaStream stream);
 CudaResult cuStreamQuery(CudaStream stream);
 CudaResult cuStreamSynchronize(CudaStream stream);
 CudaResult cuStreamWaitEvent(CudaStream stream, CudaEvent event, unsigned flags);
-// `stream` is a CudaStream, declared as driver/stream_library.h calls this function of all vendors.
-CudaResult cuLaunchHostFunc(void* stream, CudaHostFunction function, void* data);
+CudaResult cuLaunchHostFunc(CudaStream stream, CudaHostFunction function, void* data);
 CudaResult cuEventCreate(CudaEvent* event, unsigned flags);
 CudaResult cuEventDestroy_v2(CudaEvent event);
 CudaResult cuEventRecord(CudaEvent event, CudaStream stream);

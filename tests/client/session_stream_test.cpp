@@ -10,11 +10,13 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "client/device_timeline.h"
 #include "client/session_fixture.h"
 #include "driver/cuda_abi.h"
 #include "driver/device_error.h"
+#include "driver/stream_library.h"
 #include "sim/simulated.h"
 #include "support/threads.h"
 
@@ -67,7 +69,8 @@ class Stream {
     return reinterpret_cast<Function*>(::dlsym(library_, name));
   }
 
-  testing::SimulatedMachine machine_;
+  // Its events have times of the clock that the session looks at.
+  testing::SimulatedMachine machine_{"a100", 1, 1.0};
   void* library_ = nullptr;
 };
 
@@ -322,14 +325,44 @@ TEST_F(SessionStreamTest, TooMuchThatIsQueuedDoesNotWait) {
   DeviceTimeline timeline(&controller);
   Gate gate;
   stream_.run([&] { gate.pass(); });
-  for (std::size_t i = 0; i < DeviceTimeline::kMostQueued; ++i) timeline.note(nullptr, i);
-  timeline.note(nullptr, DeviceTimeline::kMostQueued);
+  for (std::size_t i = 0; i < DeviceTimeline::kMostQueued; ++i) timeline.set(nullptr, Megahertz(700));
   timeline.set(nullptr, Megahertz(900));
   EXPECT_TRUE(comes_to_hold(900));
+  timeline.note(nullptr, 0);
   gate.open();
   stream_.wait();
-  EXPECT_GT(timeline.moment(DeviceTimeline::kMostQueued - 1), 0);
-  EXPECT_EQ(timeline.moment(DeviceTimeline::kMostQueued), 0);
+  EXPECT_EQ(timeline.moment(0), 0);
+}
+
+// A function that does not return holds up those behind it, but not the stream.
+TEST_F(SessionStreamTest, FunctionsAreCalledInOrderBesideTheStream) {
+  const StreamLibrary library;
+  StreamFollower follower(library);
+  StreamEvent before(library);
+  StreamEvent after(library);
+  Gate gate;
+  std::vector<int> called;
+  std::function<void()> first = [&] {
+    gate.pass();
+    called.push_back(1);
+  };
+  std::function<void()> second = [&] { called.push_back(2); };
+  const auto call = [](void* data) { (*static_cast<std::function<void()>*>(data))(); };
+  before.record(nullptr);
+  follower.queue(nullptr, call, &first);
+  stream_.run([] { std::this_thread::sleep_for(std::chrono::milliseconds(3)); });
+  follower.queue(nullptr, call, &second);
+  after.record(nullptr);
+  stream_.wait();
+  EXPECT_TRUE(after.reached());
+  EXPECT_GE(after.since(before).value(), 0.003);
+  EXPECT_LT(before.since(after).value(), 0.0);
+  StreamEvent end(library);
+  end.record(follower.stream());
+  EXPECT_FALSE(end.reached());
+  gate.open();
+  EXPECT_TRUE(rounds_until([&] { return end.reached(); }));
+  EXPECT_THAT(called, ElementsAre(1, 2));
 }
 
 TEST_F(SessionStreamTest, WhatTheDriverRefusesIsSaid) {
@@ -340,7 +373,7 @@ TEST_F(SessionStreamTest, WhatTheDriverRefusesIsSaid) {
     FAIL() << "a wrong stream was taken";
   } catch (const DeviceError& error) {
     EXPECT_EQ(error.fault(), DeviceFault::kDriver);
-    EXPECT_THAT(error.what(), HasSubstr("cuLaunchHostFunc answers 400"));  // CUDA_ERROR_INVALID_HANDLE
+    EXPECT_THAT(error.what(), HasSubstr("cuEventRecord answers 400"));  // CUDA_ERROR_INVALID_HANDLE
   }
 }
 
