@@ -147,7 +147,7 @@ class Kernels {
   void wait() {
     unsigned value = ++waiting_;
     void* flag = flag_;
-    std::array<void*, 2> arguments{&flag, &value};
+    std::array<void*, 2> arguments{static_cast<void*>(&flag), &value};
     check(cuda_.launch(wait_for_, 1, 1, 1, 32, 1, 1, 0, stream_, arguments.data(), nullptr), "cuLaunchKernel");
   }
   // Queues a function in the stream itself.
@@ -176,7 +176,7 @@ class Kernels {
 
   void queue_rounds(unsigned rounds) {
     void* out = flag_;
-    std::array<void*, 2> arguments{&out, &rounds};
+    std::array<void*, 2> arguments{static_cast<void*>(&out), &rounds};
     const auto blocks = static_cast<unsigned>(2 * multiprocessors_);  // of eight warps
     check(cuda_.launch(multiply_, blocks, 1, 1, 256, 1, 1, 0, stream_, arguments.data(), nullptr), "cuLaunchKernel");
   }
