@@ -226,7 +226,7 @@ Json stream_cost(Kernels& kernels, const Queue& queue) {
   Json cost;
   std::vector<double> queueing_us;
   kernels.wait();
-  for (int i = 0; i < 100; ++i) {  // which a driver takes without waiting
+  for (int i = 0; i < 40; ++i) {  // as many as a driver takes without waiting
     const Nanoseconds begin = monotonic_now();
     queue();
     queueing_us.push_back(us_since(begin));

@@ -100,8 +100,7 @@ bool DeviceTimeline::has_reference(void* stream) {
   state_->references[next].store(0);
   call->moment = &state_->references[next];
   call->asks = false;
-  queue(stream, *call);
-  reference_events_[next].record(follower_.stream());
+  reference_events_[next].record(queue(stream, *call));
   reference_ = next;
   reference_asked_ = now;
   return true;
@@ -131,16 +130,23 @@ DeviceTimeline::Call* DeviceTimeline::free_call() {
   return &call;
 }
 
-void DeviceTimeline::queue(void* stream, Call& call) {
+// Returns the stream that the function was put into. In the training's own it holds the GPU up, but never the training
+// thread.
+void* DeviceTimeline::queue(void* stream, Call& call) {
   call.queued.store(true, std::memory_order_relaxed);
-  state_->users.fetch_add(1);
+  const bool beside = state_->users.fetch_add(1) - 1 < StreamFollower::kMostWaiting;
   try {
-    follower_.queue(stream, &DeviceTimeline::perform, &call);
+    if (beside) {
+      follower_.queue(stream, &DeviceTimeline::perform, &call);
+    } else {
+      library_.queue(stream, &DeviceTimeline::perform, &call);
+    }
   } catch (...) {
     state_->users.fetch_sub(1);
     call.queued.store(false, std::memory_order_relaxed);
     throw;
   }
+  return beside ? follower_.stream() : stream;
 }
 
 // In the driver's thread.

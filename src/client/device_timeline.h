@@ -97,7 +97,7 @@ class DeviceTimeline {
   [[nodiscard]] Call* free_call();
   [[nodiscard]] Noted& fresh_moment(std::size_t number);
   [[nodiscard]] bool has_reference(void* stream);
-  void queue(void* stream, Call& call);
+  void* queue(void* stream, Call& call);
   static void perform(void* data) noexcept;
   static void ask(State& state, const Call& call) noexcept;
 

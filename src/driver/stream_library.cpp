@@ -62,6 +62,8 @@ void StreamLibrary::refuse(Name name, int result) const {
                     "pass a stream of this process's GPU, or null, with that GPU's context current in this thread");
 }
 
+void StreamLibrary::queue(void* stream, Function function, void* data) const { call(kLaunch, stream, function, data); }
+
 StreamEvent::StreamEvent(const StreamLibrary& library) : library_(library) {
   library.call(StreamLibrary::kMakeEvent, &event_, 0U);
 }
@@ -87,7 +89,7 @@ StreamFollower::~StreamFollower() { static_cast<void>(library_.ask(StreamLibrary
 void StreamFollower::queue(void* stream, StreamLibrary::Function function, void* data) {
   fork_.record(stream);
   library_.call(StreamLibrary::kWait, stream_, fork_.event_, 0U);
-  library_.call(StreamLibrary::kLaunch, stream_, function, data);
+  library_.queue(stream_, function, data);
 }
 
 }  // namespace flyball
