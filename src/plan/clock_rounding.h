@@ -96,8 +96,10 @@ class ClockRounder {
   static constexpr int kPolishTurns = 20;
 
   // Makes the present plan cheaper within `deadline`, which the plan must meet already. `trials` bounds the random
-  // search (neighbourhood_search.h), which is left out where there are fewer than `turns`.
-  void polish(Nanoseconds deadline, int trials, int turns = kPolishTurns);
+  // search (neighbourhood_search.h), which is left out where there are fewer than `turns`. Path searches with few slots
+  // take half of the time and find less.
+  void polish(Nanoseconds deadline, int trials, int turns = kPolishTurns,
+              PathSearch::Slots slots = PathSearch::Slots::kMany);
 
   // Time and energy of the present plan.
   [[nodiscard]] Nanoseconds makespan();
@@ -113,7 +115,8 @@ class ClockRounder {
   void settle(Nanoseconds deadline);
   void fit(int i);
   void publish();
-  void improve_random_path(RoundingRandom& random);
+  void improve_random_path(RoundingRandom& random, PathSearch::Slots slots);
+  [[nodiscard]] int paths_per_turn(PathSearch::Slots slots) const;
 
   void place_early();
   void place_late(Nanoseconds deadline);

@@ -11,11 +11,15 @@
 // is no earlier and no cheaper than another is dropped, since waiting is free. Two limits keep this fast. A gate moves
 // by at most the longest step between neighbouring options of an operation on the path; the mean step would be too
 // short, since in measured profiles a single step near the highest clocks can be as long as ten others. Of the states
-// in each of twelve slots of time only the cheapest is kept; the present times always survive. Where a neighbour starts
-// or ends at two gates of the path, its cost is an estimate, so that the outcome is checked, and undone if it saves
-// nothing. clock_rounding.h says what the search saves.
+// in each slot of time only the cheapest is kept; the present times always survive. Where a neighbour starts or ends at
+// two gates of the path, its cost is an estimate, so that the outcome is checked, and undone if it saves nothing.
+// clock_rounding.h says what the search saves.
 //
-// Cost: about 0.1 us per operation of the path. Memory: linear in the longest path.
+// Points of a frontier have few slots. Plans that are searched further have many: where no slack is left, what counts is
+// which clocks fill a window to its end, and the states that tell are too close to each other for few slots.
+//
+// Cost: with few slots 0.2 to 0.4 us per operation of the path (27 and 65 options), with many twice that. Memory: linear
+// in the longest path.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +35,12 @@ class PathSearch {
  public:
   PathSearch(const ComputationDag& dag, const GateGraph& graph, const std::vector<ClockChoices>& choices);
 
+  // So many slots before the present time of a gate, and as many after it.
+  enum class Slots : std::size_t { kFew = 6, kMany = 24 };
+
   // Moves the gates at which the operations of `path` end, and refits the levels of all operations around them. Each
   // operation of `path` must be a successor of the one before it. Never raises the energy.
-  void improve(std::span<const std::int32_t> path, GateSchedule& schedule);
+  void improve(std::span<const std::int32_t> path, GateSchedule& schedule, Slots slots = Slots::kFew);
 
  private:
   // One way to reach a gate: at what time, at what cost so far, and from which state of the gate before (index into
@@ -75,6 +82,7 @@ class PathSearch {
   std::vector<Nanoseconds> longest_step_;  // by operation, between neighbouring options
 
   Nanoseconds reach_ = 0;           // how far a gate may move
+  std::size_t half_ = 0;            // slots before the present time
   std::vector<State> states_;       // of all gates of the path
   std::vector<std::size_t> begin_;  // where the states of each gate begin
   std::vector<State> reached_;      // the cheapest state of each slot of time at one gate

@@ -40,19 +40,19 @@ void PointRounding::add(const FrontierStretch& stretch, Nanoseconds deadline) {
   if (group_.size() == group_size_) start_group();
 }
 
-void PointRounding::add_fastest(const FrontierStretch& stretch, Nanoseconds t_min, int trials, bool asked) {
-  GateTimes relaxed = relaxed_times(*tables_, stretch, t_min);
-  group_.push_back({relaxed, t_min});
+void PointRounding::add_polished(const FrontierStretch& stretch, Nanoseconds deadline, int trials, bool both) {
+  if (!both) add(stretch, deadline);
   start_group();
-  const auto search = [relaxed = std::move(relaxed), t_min, trials, asked](ClockRounder& rounder) {
-    rounder.floor(relaxed, t_min);
-    rounder.polish(t_min, trials);
-    if (!asked) return std::vector{rounded(rounder)};
-    const Rounded polished = rounded(rounder);
-    rounder.round(relaxed, t_min);
-    if (rounder.net_joules() > polished.point.net_joules) rounder.load(polished.plan);
-    rounder.polish(t_min, trials);
-    return std::vector{rounded(rounder)};
+  const auto search = [relaxed = relaxed_times(*tables_, stretch, deadline), deadline, trials,
+                       both](ClockRounder& rounder) {
+    rounder.floor(relaxed, deadline);
+    rounder.polish(deadline, trials);
+    std::vector polished{rounded(rounder)};
+    if (!both) return polished;
+    rounder.round(relaxed, deadline);
+    rounder.polish(deadline, trials);
+    polished.push_back(rounded(rounder));
+    return polished;
   };
   start(Job(search), Turn::kFirst);
 }
@@ -65,7 +65,7 @@ void PointRounding::add(const ClockPlan& plan) {
 void PointRounding::polish(ClockPlan plan, Nanoseconds deadline, int trials) {
   start(Job([plan = std::move(plan), deadline, trials](ClockRounder& rounder) {
     rounder.load(plan);
-    rounder.polish(deadline, trials);
+    rounder.polish(deadline, trials, ClockRounder::kPolishTurns, PathSearch::Slots::kFew);
     return std::vector{rounded(rounder)};
   }));
 }

@@ -37,11 +37,10 @@ class PointRounding {
   // needed of the stretch is copied; the point is added to the frontier sooner or later.
   void add(const FrontierStretch& stretch, Nanoseconds deadline);
 
-  // The same for the point at T_min, where slack is scarcest: also polishes the plan that was made without path
-  // searches, from which the search gets further than from a plan that paths have settled. That takes longest, so that
-  // it begins before points that wait. Where T_min was `asked` for, what comes of it is polished once more, like every
-  // plan that was asked for.
-  void add_fastest(const FrontierStretch& stretch, Nanoseconds t_min, int trials, bool asked);
+  // The same for a point that matters, and polishes two plans of it: the one that was made without path searches, from
+  // which the search gets further where slack is scarcest, and, if `both`, the one that add() makes, from which it gets
+  // further where there is more. That takes longest, so that it begins before points that wait.
+  void add_polished(const FrontierStretch& stretch, Nanoseconds deadline, int trials, bool both);
 
   // Adds a plan as it is, before those that are under way.
   void add(const ClockPlan& plan);
