@@ -43,18 +43,17 @@ void PointRounding::add(const FrontierStretch& stretch, Nanoseconds deadline) {
 void PointRounding::add_polished(const FrontierStretch& stretch, Nanoseconds deadline, int trials, bool both) {
   if (!both) add(stretch, deadline);
   start_group();
-  const auto search = [relaxed = relaxed_times(*tables_, stretch, deadline), deadline, trials,
-                       both](ClockRounder& rounder) {
-    rounder.floor(relaxed, deadline);
-    rounder.polish(deadline, trials);
-    std::vector polished{rounded(rounder)};
-    if (!both) return polished;
-    rounder.round(relaxed, deadline);
-    rounder.polish(deadline, trials);
-    polished.push_back(rounded(rounder));
-    return polished;
+  const auto search = [&](void (ClockRounder::*begin)(const GateTimes&, Nanoseconds)) {
+    start(Job([relaxed = relaxed_times(*tables_, stretch, deadline), deadline, trials, begin](ClockRounder& rounder) {
+            (rounder.*begin)(relaxed, deadline);
+            rounder.polish(deadline, trials);
+            return std::vector{rounded(rounder)};
+          }),
+          Turn::kFirst);
   };
-  start(Job(search), Turn::kFirst);
+  search(&ClockRounder::floor);
+  if (both) search(&ClockRounder::round);
+  last_searches_ = both ? 2 : 1;
 }
 
 void PointRounding::add(const ClockPlan& plan) {
@@ -76,7 +75,7 @@ PointRounding::Rounded PointRounding::rounded(ClockRounder& rounder) {
 
 void PointRounding::finish_points() {
   start_group();
-  while (under_way_.size() > 1) take_oldest();
+  while (under_way_.size() > last_searches_) take_oldest();
 }
 
 void PointRounding::finish() {
