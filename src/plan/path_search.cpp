@@ -114,17 +114,17 @@ bool PathSearch::reach_end(std::int32_t i, Nanoseconds not_before, const GateSch
 }
 
 // Extends the states of the gate before by every option of the operation between, into the slots of this gate.
-template <std::size_t kHalf>
+template <std::size_t Half>
 void PathSearch::extend_states(const ClockLadder& ladder, Nanoseconds not_before, Nanoseconds present, Level hint) {
   // By slot: the least cost so far, and the way that has it.
-  std::array<double, 2 * kHalf> cheapest_of;
-  std::array<std::uint64_t, 2 * kHalf> way_of{};
+  std::array<double, 2 * Half> cheapest_of;
+  std::array<std::uint64_t, 2 * Half> way_of{};
   cheapest_of.fill(kUnreached);
   const Nanoseconds first = present - reach_;
   const Nanoseconds last = present + reach_;
   // A slot must end at the present time, so that no later state pushes out the present one. The factor rounds the slots
   // per nanosecond up by a hair, which puts the next nanosecond into the next slot.
-  const double slots_per_ns = static_cast<double>(kHalf) / static_cast<double>(reach_ + 1) * (1.0 + 0x1p-50);
+  const double slots_per_ns = static_cast<double>(Half) / static_cast<double>(reach_ + 1) * (1.0 + 0x1p-50);
   const auto begin = static_cast<std::int32_t>(begin_[begin_.size() - 2]);
   const auto end = static_cast<std::int32_t>(begin_.back());
   Level highest = hint;
@@ -152,7 +152,7 @@ void PathSearch::extend_states(const ClockLadder& ladder, Nanoseconds not_before
   }
   reached_.clear();
   double cheapest = kUnreached;
-  for (std::size_t slot = 0; slot < 2 * kHalf; ++slot) {
+  for (std::size_t slot = 0; slot < 2 * Half; ++slot) {
     if (cheapest_of[slot] >= cheapest) continue;
     cheapest = cheapest_of[slot];
     const auto from = static_cast<std::int32_t>(way_of[slot] >> 32);

@@ -15,11 +15,11 @@
 // two gates of the path, its cost is an estimate, so that the outcome is checked, and undone if it saves nothing.
 // clock_rounding.h says what the search saves.
 //
-// Points of a frontier have few slots. Plans that are searched further have many: where no slack is left, what counts is
+// Points of a frontier have few slots. Plans that are searched further have many: where no slack is left, it matters
 // which clocks fill a window to its end, and the states that tell are too close to each other for few slots.
 //
-// Cost: with few slots 0.2 to 0.4 us per operation of the path (27 and 65 options), with many twice that. Memory: linear
-// in the longest path.
+// Cost: with few slots 0.2 to 0.4 us per operation of the path (27 and 65 options), with many twice that. Memory:
+// linear in the longest path.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +35,9 @@ class PathSearch {
  public:
   PathSearch(const ComputationDag& dag, const GateGraph& graph, const std::vector<ClockChoices>& choices);
 
-  // So many slots before the present time of a gate, and as many after it. Twice the few save 0.005 points of energy along
-  // the frontier and take a fifth more time; half of them cost 0.010, up to 0.61. Where a time was asked for, the many
-  // save 0.05 to 0.1 points on GPT-3 175B (A40), and twice as many nothing more
+  // So many slots before the present time of a gate, and as many after it. Twice the few save 0.005 points of energy
+  // along the frontier and take a fifth more time; half of them cost 0.010, up to 0.61. Where a time was asked for, the
+  // many save 0.05 to 0.1 points on GPT-3 175B (A40), and twice as many nothing more
   // (docs/decisions/0087-plans-that-were-asked-for.md).
   enum class Slots : std::size_t { kFew = 6, kMany = 24 };
 
@@ -75,7 +75,7 @@ class PathSearch {
   [[nodiscard]] const ClockLadder& ladder(std::int32_t i) const { return ladder_[static_cast<std::size_t>(i)]; }
   bool find_states(std::span<const std::int32_t> path, const GateSchedule& schedule);
   bool reach_end(std::int32_t i, Nanoseconds not_before, const GateSchedule& schedule);
-  template <std::size_t kHalf>
+  template <std::size_t Half>
   void extend_states(const ClockLadder& ladder, Nanoseconds not_before, Nanoseconds present, Level hint);
   Surroundings look_around(Gate gate, std::int32_t on_path, std::int32_t next, const GateSchedule& schedule);
   void keep_states(const Surroundings& around);
