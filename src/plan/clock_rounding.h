@@ -5,16 +5,16 @@
 // numbers in brackets are the energy that each step saves when all other steps are taken: mean and largest, in per cent
 // of an iteration's energy.
 //   paths   The gates along one stage are moved to their best times together (path_search.h), stage after stage
-//           [0.055, 2.33 along the frontier].
+//           [0.052, 2.27 along the frontier].
 //   carry   Neighbouring points of the frontier have similar plans. The next point therefore takes over the gates of
 //           the last one, moved as far as the relaxation moves its events, and one stage is searched again at every
 //           second point. Now and then a point is rounded from the relaxation alone, lest small errors add up
-//           [0.008, 1.13 along the frontier, in a fourth of the time].
+//           [0.005, 1.09 along the frontier, in a sixth of the time].
 //   fill    One pass forwards in time slows operations down into the slack that is left
-//           [0.005, 0.11 along the frontier].
+//           [0.006, 0.15 along the frontier].
 //   search  Small neighbourhoods of operations are sped up at random and slowed down again into the new slack; the
-//           outcome is kept when it is no dearer [0.010, 0.11]. This alternates with path searches along random paths
-//           [0.038, 0.31 where a time was asked for]. Seed and number of trials are fixed: the same input gives the
+//           outcome is kept when it is no dearer [0.002, 0.05]. This alternates with path searches along random paths
+//           [0.052, 0.47 where a time was asked for]. Seed and number of trials are fixed: the same input gives the
 //           same plan.
 // round() and follow() do all but the search, for every point of a frontier; polish() searches, for the points that
 // matter. Every step keeps the iteration within its deadline.
@@ -22,7 +22,7 @@
 // The numbers are for the per-clock profiles of GPT-3 175B (A40) and Bloom 176B (A100) that Perseus' authors published,
 // measured by
 //   build/bench/bench/rounding_value ${FLYBALL_SHARED_DATA:-../shared/data}/perseus-sosp24/emulation/*_bf16.csv
-// (docs/decisions/0042-what-rounding-keeps.md).
+// (docs/decisions/0042-what-rounding-keeps.md, 0087-plans-that-were-asked-for.md).
 #pragma once
 
 #include <cstdint>
@@ -96,8 +96,10 @@ class ClockRounder {
   static constexpr int kPolishTurns = 20;
 
   // Makes the present plan cheaper within `deadline`, which the plan must meet already. `trials` bounds the random
-  // search (neighbourhood_search.h), which is left out where there are fewer than `turns`.
-  void polish(Nanoseconds deadline, int trials, int turns = kPolishTurns);
+  // search (neighbourhood_search.h), which is left out where there are fewer than `turns`. Path searches with few slots
+  // take half of the time and find less.
+  void polish(Nanoseconds deadline, int trials, int turns = kPolishTurns,
+              PathSearch::Slots slots = PathSearch::Slots::kMany);
 
   // Time and energy of the present plan.
   [[nodiscard]] Nanoseconds makespan();
@@ -113,7 +115,8 @@ class ClockRounder {
   void settle(Nanoseconds deadline);
   void fit(int i);
   void publish();
-  void improve_random_path(RoundingRandom& random);
+  void improve_random_path(RoundingRandom& random, PathSearch::Slots slots);
+  [[nodiscard]] int paths_per_turn(PathSearch::Slots slots) const;
 
   void place_early();
   void place_late(Nanoseconds deadline);

@@ -11,9 +11,6 @@
 namespace flyball {
 namespace {
 
-// Slots before the present time, and as many after it. Twice as many save 0.005 points of energy along the frontier and
-// take a fifth more time; half as many cost 0.010, up to 0.61.
-constexpr std::size_t kHalf = 6;
 constexpr double kUnreached = std::numeric_limits<double>::infinity();
 
 // How a slot of time is reached: from which state of the gate before, with which option, in one number.
@@ -31,7 +28,8 @@ PathSearch::PathSearch(const ComputationDag& dag, const GateGraph& graph, const 
   }
 }
 
-void PathSearch::improve(std::span<const std::int32_t> path, GateSchedule& schedule) {
+void PathSearch::improve(std::span<const std::int32_t> path, GateSchedule& schedule, Slots slots) {
+  slots_ = slots;
   if (path.empty() || !find_states(path, schedule)) return;
   const auto last = states_.begin() + static_cast<std::ptrdiff_t>(begin_[path.size()]);
   auto state = static_cast<std::size_t>(
@@ -90,7 +88,9 @@ bool PathSearch::find_states(std::span<const std::int32_t> path, const GateSched
       if (!reach_end(i, not_before, schedule)) return false;
       continue;
     }
-    extend_states(ladder(i), not_before, schedule.passes[at(gate)], schedule.level[at(i)]);
+    const auto extend = slots_ == Slots::kFew ? &PathSearch::extend_states<static_cast<std::size_t>(Slots::kFew)>
+                                              : &PathSearch::extend_states<static_cast<std::size_t>(Slots::kMany)>;
+    (this->*extend)(ladder(i), not_before, schedule.passes[at(gate)], schedule.level[at(i)]);
     keep_states(look_around(gate, i, k + 1 < path.size() ? path[k + 1] : -1, schedule));
     if (states_.size() == end) return false;
   }
@@ -114,16 +114,17 @@ bool PathSearch::reach_end(std::int32_t i, Nanoseconds not_before, const GateSch
 }
 
 // Extends the states of the gate before by every option of the operation between, into the slots of this gate.
+template <std::size_t Half>
 void PathSearch::extend_states(const ClockLadder& ladder, Nanoseconds not_before, Nanoseconds present, Level hint) {
   // By slot: the least cost so far, and the way that has it.
-  std::array<double, 2 * kHalf> cheapest_of;
-  std::array<std::uint64_t, 2 * kHalf> way_of{};
+  std::array<double, 2 * Half> cheapest_of;
+  std::array<std::uint64_t, 2 * Half> way_of{};
   cheapest_of.fill(kUnreached);
   const Nanoseconds first = present - reach_;
   const Nanoseconds last = present + reach_;
   // A slot must end at the present time, so that no later state pushes out the present one. The factor rounds the slots
   // per nanosecond up by a hair, which puts the next nanosecond into the next slot.
-  const double slots_per_ns = static_cast<double>(kHalf) / static_cast<double>(reach_ + 1) * (1.0 + 0x1p-50);
+  const double slots_per_ns = static_cast<double>(Half) / static_cast<double>(reach_ + 1) * (1.0 + 0x1p-50);
   const auto begin = static_cast<std::int32_t>(begin_[begin_.size() - 2]);
   const auto end = static_cast<std::int32_t>(begin_.back());
   Level highest = hint;
@@ -151,7 +152,7 @@ void PathSearch::extend_states(const ClockLadder& ladder, Nanoseconds not_before
   }
   reached_.clear();
   double cheapest = kUnreached;
-  for (std::size_t slot = 0; slot < 2 * kHalf; ++slot) {
+  for (std::size_t slot = 0; slot < 2 * Half; ++slot) {
     if (cheapest_of[slot] >= cheapest) continue;
     cheapest = cheapest_of[slot];
     const auto from = static_cast<std::int32_t>(way_of[slot] >> 32);

@@ -129,10 +129,14 @@ class Crawl {
  private:
   bool visit(const FrontierStretch& stretch) {
     if (problem_.keep_flows) keep(stretch);
+    for (const Nanoseconds time : problem_.focus) {
+      const bool is_here = time > stretch.t_low && time <= stretch.t_high && time < t_star_;
+      if (is_here) rounding_->add_polished(stretch, time, search_trials(*problem_.dag), true);
+    }
     for (; next_ > stretch.t_low || (next_ == t_min_ && stretch.t_low == t_min_);
          next_ = std::max(t_min_, next_ - spacing(stretch.price))) {
       if (next_ == t_min_) {
-        rounding_->add_fastest(stretch, t_min_, search_trials(*problem_.dag), asks_for_fastest());
+        rounding_->add_polished(stretch, t_min_, search_trials(*problem_.dag), asks_for_fastest());
         next_ = -1;
         break;
       }
@@ -214,21 +218,12 @@ class Crawl {
   // By all points together.
   [[nodiscard]] std::int64_t operations_looked_at() const { return points_ * problem_.dag->size(); }
 
-  // The plan of least total energy is polished while that of T_min still is. Those of the focus that are slower than
-  // T_min follow, since they may begin at what has become of that.
+  // The plan of least total energy is polished while those that were asked for still are.
   void polish() {
-    const auto start = [&](std::size_t index, Nanoseconds deadline, std::int64_t work) {
-      rounding_->polish(frontier_.plan(index), std::max(deadline, frontier_.points()[index].time),
-                        search_trials(*problem_.dag, work));
-    };
     if (!report(t_min_)) return;
-    start(frontier_.least_total_energy(), 0, kSearchWorkWithSlack);
-    rounding_->finish();
-    frontier_.finish();
-    for (const Nanoseconds time : problem_.focus) {
-      if (!report(t_min_)) return;
-      if (time > t_min_ && time < t_star_) start(frontier_.lookup(time), time, kSearchWork);
-    }
+    const std::size_t index = frontier_.least_total_energy();
+    rounding_->polish(frontier_.plan(index), frontier_.points()[index].time,
+                      search_trials(*problem_.dag, kSearchWorkWithSlack));
   }
 
   const PlanProblem& problem_;

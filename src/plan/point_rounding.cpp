@@ -40,21 +40,20 @@ void PointRounding::add(const FrontierStretch& stretch, Nanoseconds deadline) {
   if (group_.size() == group_size_) start_group();
 }
 
-void PointRounding::add_fastest(const FrontierStretch& stretch, Nanoseconds t_min, int trials, bool asked) {
-  GateTimes relaxed = relaxed_times(*tables_, stretch, t_min);
-  group_.push_back({relaxed, t_min});
+void PointRounding::add_polished(const FrontierStretch& stretch, Nanoseconds deadline, int trials, bool both) {
+  if (!both) add(stretch, deadline);
   start_group();
-  const auto search = [relaxed = std::move(relaxed), t_min, trials, asked](ClockRounder& rounder) {
-    rounder.floor(relaxed, t_min);
-    rounder.polish(t_min, trials);
-    if (!asked) return std::vector{rounded(rounder)};
-    const Rounded polished = rounded(rounder);
-    rounder.round(relaxed, t_min);
-    if (rounder.net_joules() > polished.point.net_joules) rounder.load(polished.plan);
-    rounder.polish(t_min, trials);
-    return std::vector{rounded(rounder)};
+  const auto search = [&](void (ClockRounder::*begin)(const GateTimes&, Nanoseconds)) {
+    start(Job([relaxed = relaxed_times(*tables_, stretch, deadline), deadline, trials, begin](ClockRounder& rounder) {
+            (rounder.*begin)(relaxed, deadline);
+            rounder.polish(deadline, trials);
+            return std::vector{rounded(rounder)};
+          }),
+          Turn::kFirst);
   };
-  start(Job(search), Turn::kFirst);
+  search(&ClockRounder::floor);
+  if (both) search(&ClockRounder::round);
+  last_searches_ = both ? 2 : 1;
 }
 
 void PointRounding::add(const ClockPlan& plan) {
@@ -65,7 +64,7 @@ void PointRounding::add(const ClockPlan& plan) {
 void PointRounding::polish(ClockPlan plan, Nanoseconds deadline, int trials) {
   start(Job([plan = std::move(plan), deadline, trials](ClockRounder& rounder) {
     rounder.load(plan);
-    rounder.polish(deadline, trials);
+    rounder.polish(deadline, trials, ClockRounder::kPolishTurns, PathSearch::Slots::kFew);
     return std::vector{rounded(rounder)};
   }));
 }
@@ -76,7 +75,7 @@ PointRounding::Rounded PointRounding::rounded(ClockRounder& rounder) {
 
 void PointRounding::finish_points() {
   start_group();
-  while (under_way_.size() > 1) take_oldest();
+  while (under_way_.size() > last_searches_) take_oldest();
 }
 
 void PointRounding::finish() {

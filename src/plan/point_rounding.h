@@ -37,11 +37,10 @@ class PointRounding {
   // needed of the stretch is copied; the point is added to the frontier sooner or later.
   void add(const FrontierStretch& stretch, Nanoseconds deadline);
 
-  // The same for the point at T_min, where slack is scarcest: also polishes the plan that was made without path
-  // searches, from which the search gets further than from a plan that paths have settled. That takes longest, so that
-  // it begins before points that wait. Where T_min was `asked` for, what comes of it is polished once more, like every
-  // plan that was asked for.
-  void add_fastest(const FrontierStretch& stretch, Nanoseconds t_min, int trials, bool asked);
+  // The same for a point that matters, and polishes two plans of it: the one that was made without path searches, from
+  // which the search gets further where slack is scarcest, and, if `both`, the one that add() makes, from which it gets
+  // further where there is more. These take longest, so that they begin before points that wait.
+  void add_polished(const FrontierStretch& stretch, Nanoseconds deadline, int trials, bool both);
 
   // Adds a plan as it is, before those that are under way.
   void add(const ClockPlan& plan);
@@ -49,7 +48,7 @@ class PointRounding {
   // Polishes a plan within its deadline, and adds what comes of it.
   void polish(ClockPlan plan, Nanoseconds deadline, int trials);
 
-  // Returns when the frontier holds all points but the polished one of T_min, which may still be under way.
+  // Returns when the frontier holds all points but the polished ones of T_min, which may still be under way.
   void finish_points();
   // Returns when the frontier holds all points.
   void finish();
@@ -77,7 +76,8 @@ class PointRounding {
   Searches searches_;
   std::size_t anew_every_;
   std::size_t group_size_;
-  std::size_t most_under_way_;  // groups
+  std::size_t most_under_way_;     // groups
+  std::size_t last_searches_ = 0;  // of add_polished(), begun last
   Frontier& frontier_;
   ClockRounder rounder_;                                     // the caller's
   std::vector<Target> group_;                                // that has not begun

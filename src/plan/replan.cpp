@@ -142,7 +142,8 @@ class Replanning {
     for (const Nanoseconds time : asked()) {
       rounder_.round(gates_of(planned_.lookup(old_ends_.place_of(time, ends_)), time), time);
       const std::int64_t replayed = now_.dag->size() + static_cast<std::int64_t>(now_.dag->edge_count());
-      rounder_.polish(time, std::max(ClockRounder::kPolishTurns, static_cast<int>(kPolishWork / replayed)), turns);
+      rounder_.polish(time, std::max(ClockRounder::kPolishTurns, static_cast<int>(kPolishWork / replayed)), turns,
+                      PathSearch::Slots::kFew);
       add();
     }
     if (asked().front() != ends_.t_min) {
