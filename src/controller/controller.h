@@ -165,6 +165,7 @@ class Controller : private SchedulerHost {
   [[nodiscard]] Watts budget_at(Seconds now) const;
   void set_limit(Seconds now);
   int kind_of(const ElasticOption& option);
+  void note_measured(int kind);
   int add_job(const Job& job);
   void leave_alone(Job& job, const std::string& why);
   [[nodiscard]] bool is_beside_others(const Job& job) const;
@@ -214,6 +215,7 @@ class Controller : private SchedulerHost {
   std::vector<std::string> node_names_;  // by the scheduler's index, rising
   std::map<std::string, int> node_index_;
   std::map<std::string, int> kinds_;  // by ElasticOption without iterations
+  std::set<int> measured_;            // kinds of which it was measured what they cost
   std::map<std::int64_t, Job> jobs_;
   std::map<std::int64_t, JobRecord> kept_;  // of jobs that are not, or not yet, among jobs_
   std::map<std::int64_t, Transition> kept_wanted_;

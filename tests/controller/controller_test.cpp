@@ -657,6 +657,22 @@ TEST(Controller, LearnsOfALaterReport) {
   EXPECT_EQ(site.store->costs()[0].time_s, 0.25);
 }
 
+// A kind that was measured to draw 390 W on one GPU and is hardly faster on more: 1, 0.97 and 0.92 s for 390, 660 and
+// 920 J on 1, 2 and 4 GPUs. Of the 1560 W that four busy GPUs then draw, 1400 W are eta = 0.897, so that a joule costs
+// (1 - eta) / (eta 390) = 0.00029 s, and an iteration 1.11, 1.16 and 1.19 s: it gets one GPU. By the 300 W of the
+// options there would be power in plenty, joules would cost nothing, and it would get more.
+TEST(Controller, WeighsJoulesByWhatItsKindsDraw) {
+  ControllerOptions how = a100_cluster();
+  how.budget = Watts(1400.0);
+  Site site(1, how);
+  site.store->keep(MeasuredCost{"a", 1, 1, 1410.0, 1.0, 390.0});
+  site.store->keep(MeasuredCost{"a", 2, 1, 1410.0, 0.97, 660.0});
+  site.store->keep(MeasuredCost{"a", 4, 1, 1410.0, 0.92, 920.0});
+  site.engine.submit(1, elastic("a", 1, 4));
+  site.cycles(6);
+  EXPECT_EQ(site.gpus(1), 1);
+}
+
 // Authorities that cannot be read end the first cycle before anything is begun, and the next ones, too.
 TEST(Controller, BeginsNothingWhereNoAgentCanBeAsked) {
   const TempFolder folder;
