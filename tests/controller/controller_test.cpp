@@ -482,6 +482,23 @@ TEST(Controller, LowersBeforeItRaises) {
   EXPECT_EQ(site.gpus(2), 4);
 }
 
+// A job that is to stop, since no watts are left for it, may be given GPUs again before it has stopped.
+TEST(Controller, GivesGpusBackToAJobThatIsToStop) {
+  Site site(1);
+  site.engine.submit(1, elastic("a"));
+  site.cycles(6);
+  ASSERT_EQ(site.gpus(1), 4);
+  (void)site.controller->report(1, 1000, {100.0, 1e6, Seconds(0.1), 4});
+  site.controller->order_budget({Watts(100.0), std::nullopt});
+  site.cycles(2);
+  EXPECT_THAT(site.why(1), HasSubstr("stopping: from 4 GPUs on n1 to no GPUs"));
+  site.controller->order_budget({Watts(1e6), std::nullopt});
+  site.cycles(2);
+  site.engine.end(1);
+  site.cycles(6);
+  EXPECT_EQ(site.gpus(1), 4);
+}
+
 // A change that was measured to cost 5 s is made for a job that has 200 s left on four GPUs, since twice as many are
 // believed to save tens of seconds of them; one that costs 300 s is not, since no change saves more than the 200 s.
 TEST(Controller, ChargesWhatAChangeWasMeasuredToCost) {
