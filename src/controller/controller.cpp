@@ -29,8 +29,13 @@ std::string words_of(const GpuShape& shape) {
 Controller::Controller(ClusterEngine& engine, ControllerStore& store, ControllerOptions options, Log log)
     : engine_(engine), store_(store), options_(std::move(options)), log_(std::move(log)) {
   const PolicyRegistry::Entry& policy = find_policy(options_.policy);
-  if (policy.setting != PolicySetting::kBudget) {
-    throw UsageError(fmt::format("policy {} keeps no power budget; use joule-price or powerflow", options_.policy));
+  const bool has_clock = options_.clock && options_.agents != nullptr;
+  if (policy.setting != PolicySetting::kBudget && (policy.setting != PolicySetting::kClock || !has_clock)) {
+    throw UsageError(
+        fmt::format("policy {} keeps no power budget; use joule-price or powerflow, or give a clock at which all GPUs "
+                    "are within it "
+                    "(--clock) and the agents that set it (--agent)",
+                    options_.policy));
   }
   for (JobRecord& one : store_.jobs()) kept_[one.job] = one;
   for (Transition& one : store_.transitions()) kept_wanted_[one.job] = one;

@@ -48,7 +48,8 @@ inline constexpr auto kNamesOf<ControllerMode> = name_list("acts", "observes", "
 struct ControllerOptions {
   ClusterSpec spec;  // of the GPUs, complete; nodes and gpus_per_node are taken from the engine
   std::string policy{kDefaultPolicy};
-  Watts budget;  // of all GPUs, unless and until an order counts
+  std::optional<Megahertz> clock;  // of all jobs, for policies that choose none
+  Watts budget;                    // of all GPUs, unless and until an order counts
   ControllerMode mode = ControllerMode::kActs;
   Seconds stop_within{30};     // how long a job may take to end once it was asked to
   Seconds settle_within{120};  // how long a transition may take besides
@@ -75,7 +76,8 @@ class Controller : private SchedulerHost {
  public:
   using Log = std::function<void(const std::string& words)>;
 
-  // Engine and store must outlive this object. Throws DatabaseError, and UsageError for a policy that keeps no budget.
+  // Engine and store must outlive this object. Throws DatabaseError, and UsageError for a policy that keeps no budget
+  // and is given no clock, or whose clocks nobody would set.
   Controller(ClusterEngine& engine, ControllerStore& store, ControllerOptions options, Log log);
   ~Controller() override;
 

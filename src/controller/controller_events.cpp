@@ -53,7 +53,8 @@ void Controller::begin() {
   spec.nodes = static_cast<int>(node_names_.size());
   spec.gpus_per_node = gpus;
   spec.node_shutdown = false;
-  scheduler_.emplace(spec, budget_at(begun_), options_.policy, PolicyOptions{}, static_cast<SchedulerHost&>(*this));
+  scheduler_.emplace(spec, budget_at(begun_), options_.policy, PolicyOptions{.clock = options_.clock},
+                     static_cast<SchedulerHost&>(*this));
   Scheduler::Knowledge knowledge;
   knowledge.models = true;
   scheduler_->begin(knowledge);
