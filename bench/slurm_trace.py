@@ -19,9 +19,10 @@ With --orders, another budget of 0.6 to 1 times the first is ordered now and the
 
 Energy is that of the boards' counters, idle boards included, from the first submission to the last end; power over
 one second is what truly flows, read four times a second from the simulated boards. `flyball cluster simulate` is given
-the same jobs, what the same boards take at each size and clock, and the mean of the measured costs of restarts. It
-knows one cost for all kinds, starts jobs at once, and bounds what jobs draw by the budget less what idle boards draw
-(here: none), and its FIFO does not backfill.
+the same jobs, what the same boards take at each size and clock, the mean of the measured costs of restarts, and what
+a start was measured to take: from submission, the median or, for Slurm alone, where most jobs wait, the least. "At
+once" is without the latter. It knows one cost for all kinds, takes no idle boards' watts off the budget, and its FIFO
+does not backfill.
 """
 import argparse
 import bisect
@@ -175,7 +176,7 @@ class Setting:
         top = [watts(self.costs, kind, CLOCKS[-1]) for kind in application.KINDS]
         self.p_max = statistics.mean(top)  # as the simulator takes it
         self.full_nodes = options.full_nodes
-        self.budget = math.ceil((GPUS * (self.full_nodes * max(top) + (NODES - self.full_nodes) * IDLE_W)) / 10) * 10
+        self.budget = math.ceil((GPUS * (self.full_nodes * max(top) + (NODES - self.full_nodes) * IDLE_W)) / 50) * 50
         # The highest at which all GPUs may work at the hungriest kind.
         most = self.budget / (NODES * GPUS)
         self.clock = max(clock for clock in CLOCKS
@@ -187,11 +188,11 @@ class Setting:
         write_table(self.costs, self.table)
         write_trace(self.jobs, self.trace)
 
-    def simulate(self, policy, restart_s):
+    def simulate(self, policy, restart_s, start_s):
         nodes = self.full_nodes if policy == "slurm" else NODES
         words = ["--policy", {"slurm": "fifo"}.get(policy, policy), "--nodes", nodes, "--gpus-per-node", GPUS,
                  "--gpu", "a100", "--table", self.table, "--trace", self.trace, "--no-node-shutdown",
-                 "--format", "json"]
+                 "--start", f"{start_s:.3f}s", "--format", "json"]
         if policy in ("joule-price", "powerflow"):
             words += ["--knowledge", "fitted", "--eta", f"{self.budget / (NODES * GPUS * self.p_max):.4f}"]
         if policy != "slurm":
@@ -257,7 +258,8 @@ class Live:
         self.site.environment["FLYBALL_CLUSTER"] = f"unix:{self.socket}"
         database, log = self.site.folder / "controller.db", self.site.folder / "log" / "controller.log"
         words = ["--budget", f"{self.setting.budget}W", "--policy", self.policy, "--socket", self.socket,
-                 "--agent", f"{self.site.folder}/agent-{{node}}.sock", "--restart", "7s", "--database", database]
+                 "--agent", f"{self.site.folder}/agent-{{node}}.sock", "--period", "500ms", "--restart", "7s",
+                 "--database", database]
         if self.policy == "afs":
             words += ["--clock", self.setting.clock]
         for is_seeded in (False, True):
@@ -383,11 +385,15 @@ class Live:
             "orders": [{"at_s": when - first, "budget_w": watts, "within_s": self.time_until(meter, when, watts)}
                        for when, watts in self.budgets[1:]],
             "resizes": sum(len([line for line in told if line[0] == "start"]) - 1 for told in lines.values()),
-            "first_start_s": statistics.median(float(lines[job["name"]][0][1]) - job["submitted"] for job in jobs),
+            "start_s": self.typical_start(float(lines[job["name"]][0][1]) - job["submitted"] for job in jobs),
             "restarts": {kind: {"mean_s": cost, "measured": count} for kind, (cost, count) in restarts.items()},
             "jobs": [{"name": job["name"], "submitted_s": job["submitted"] - first, "jct_s": ends[job["name"]] -
                       job["submitted"], "log": lines[job["name"]]} for job in jobs],
         }
+
+    def typical_start(self, times):
+        """From submission to the start. Under a controller jobs find GPUs when they come; else most wait in the queue."""
+        return min(times) if self.policy == "slurm" else statistics.median(times)
 
     def budget_in(self, begin):
         """The highest that counted in the second that begins then, or in the two before: so long may an order take."""
@@ -453,10 +459,13 @@ def print_table(setting, results):
                 over = f"{len(one['over'])}/{one['windows']}"
                 row += f" {one['highest_settled_over_w']:+10.0f} {one['highest_over_w']:+7.0f} {over:>13}"
             print(row)
+        at_once = result["simulated_at_once"]
+        print(f"{' simulated, at once':24} {at_once['avg_jct_s']:8.1f} {at_once['makespan_s']:11.1f} "
+              f"{at_once['energy_kj']:10.1f} {at_once['mean_w']:7.0f} {at_once['resizes']:8}")
         off = [100 * (live[key] / simulated[key] - 1) for key in ("avg_jct_s", "makespan_s", "energy_kj", "mean_w")]
         print(f"{' live over simulated, %':24} {off[0]:+8.1f} {off[1]:+11.1f} {off[2]:+10.1f} {off[3]:+7.1f}")
         costs = ", ".join(f"{kind} {one['mean_s']:.1f} s ({one['measured']})" for kind, one in live["restarts"].items())
-        print(f" restarts: {costs or 'none'}; from submission to first start {live['first_start_s']:.1f} s (median)")
+        print(f" restarts: {costs or 'none'}; from submission to start: {live['start_s']:.1f} s")
         for order in live["orders"]:
             print(f" {order['budget_w']:.0f} W were ordered at {order['at_s']:.0f} s, and kept after "
                   f"{order['within_s']:.2f} s")
@@ -482,7 +491,7 @@ def main():
     parser.add_argument("--keep", help="folder for the logs of all runs")
     parser.add_argument("--format", choices=["text", "json"], default="text")
     options = parser.parse_args()
-    os.environ["FLYBALL_BUILD"] = str(options.build)
+    cluster.BUILD = pathlib.Path(options.build).resolve()
     if missing := cluster.missing():
         print(f"slurm_trace: {missing}", file=sys.stderr)
         return 1
@@ -498,15 +507,17 @@ def main():
         say(f"budget {setting.budget} W, P_max {setting.p_max:.0f} W, one clock {setting.clock} MHz")
         for policy in options.policies:
             if options.simulate_only:
-                print(policy, json.dumps(setting.simulate(policy, 7.0)))
+                print(policy, json.dumps(setting.simulate(policy, 7.0, 0.0)))
                 continue
             keep = None
             if options.keep:
                 keep = pathlib.Path(options.keep) / policy
                 keep.mkdir(parents=True, exist_ok=True)
             live = run_live(setting, policy, keep)
-            simulated = setting.simulate(policy, mean_restart(live["restarts"], 7.0))
-            results[policy] = {"live": live, "simulated": simulated}
+            restart_s = mean_restart(live["restarts"], 7.0)
+            simulated = setting.simulate(policy, restart_s, live["start_s"])
+            at_once = setting.simulate(policy, restart_s, 0.0)
+            results[policy] = {"live": live, "simulated": simulated, "simulated_at_once": at_once}
             if keep:
                 (keep / "result.json").write_text(json.dumps(results[policy], indent=1))
     if options.format == "json":
