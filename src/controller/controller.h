@@ -193,6 +193,7 @@ class Controller : private SchedulerHost {
   [[nodiscard]] Watts power_on(const Job& job, int gpus) const;
   [[nodiscard]] Watts power_on(const Job& job, int gpus, int speed) const;
   [[nodiscard]] Watts drawn_by(const Job& job) const;
+  [[nodiscard]] bool may_be_metered(const Job& job) const;
   void publish(Seconds now);
   [[nodiscard]] ClusterJobStatus status_of(const Job& job) const;
 
