@@ -127,13 +127,15 @@ ControllerOptions controller_options(const ClusterRunOptions& options, NodeAgent
   made.spec.gpu = options.gpu.value_or("a100");
   const GroundTruth typical = load_ground_truth(made.spec.gpu);
   complete_spec(made.spec, typical);
+  if (options.clock) made.clock = Megahertz(*options.clock);
+  if (made.clock) check_clock(made.spec, *made.clock);
   made.agents = agents;
   if (agents == nullptr) made.spec.clocks = {made.spec.clocks.back()};  // nobody sets another
   made.spec.restart = options.restart;
   made.policy = options.policy.value_or(std::string(kDefaultPolicy));
+  const bool heeds_clock = find_policy(made.policy).setting == PolicySetting::kClock;
+  warn_if_ignored("--clock", options.clock.has_value(), heeds_clock, kForOneClock);
   made.budget = *options.budget;
-  if (options.clock) made.clock = Megahertz(*options.clock);
-  if (made.clock) check_clock(made.spec, *made.clock);
   made.stop_within = options.stop_within;
   made.act_within = kActWithin;
   if (options.observe) made.mode = ControllerMode::kObserves;
