@@ -453,7 +453,7 @@ def mean_restart(restarts, default_s):
 
 def print_table(setting, results):
     print(f"{len(setting.jobs)} jobs, budget {setting.budget} W on {NODES} nodes of {GPUS} A100s (simulated boards)\n")
-    print(f"{'':28} {'JCT s':>8} {'makespan s':>11} {'energy kJ':>10} {'mean W':>7} {'resizes':>8} {'settled W':>10} "
+    print(f"{'':33} {'JCT s':>8} {'makespan s':>11} {'energy kJ':>10} {'mean W':>7} {'resizes':>8} {'settled W':>10} "
           f"{'any W':>7} {'seconds over':>13}")
     for policy, result in results.items():
         live = result["live"]
@@ -461,7 +461,7 @@ def print_table(setting, results):
             one = result.get(key)
             if one is None:
                 continue
-            row = (f"{policy + name:28} {one['avg_jct_s']:8.1f} {one['makespan_s']:11.1f} {one['energy_kj']:10.1f} "
+            row = (f"{policy + name:33} {one['avg_jct_s']:8.1f} {one['makespan_s']:11.1f} {one['energy_kj']:10.1f} "
                    f"{one['mean_w']:7.0f} {one['resizes']:8}")
             if one is live:
                 over = f"{len(one['over'])}/{one['windows']}"
@@ -469,7 +469,7 @@ def print_table(setting, results):
             print(row)
             if one is not live:
                 off = [100 * (live[key] / one[key] - 1) for key in ("avg_jct_s", "makespan_s", "energy_kj", "mean_w")]
-                print(f"{'   live over that, %':28} {off[0]:+8.1f} {off[1]:+11.1f} {off[2]:+10.1f} {off[3]:+7.1f}")
+                print(f"{'   live over that, %':33} {off[0]:+8.1f} {off[1]:+11.1f} {off[2]:+10.1f} {off[3]:+7.1f}")
         costs = ", ".join(f"{kind} {one['mean_s']:.1f} s ({one['measured']})" for kind, one in live["restarts"].items())
         gap = f", {live['stop_to_start_s']:.1f} s from stop to start" if live["stop_to_start_s"] else ""
         print(f" restarts: {costs or 'none'}{gap}; from submission to start: {live['start_s']:.1f} s")
