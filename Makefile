@@ -75,7 +75,7 @@ slurm: slurm-build python ## test the plugin, an elastic job and the controller 
 slurm-kills: slurm ## the same while controller, agents and Slurm's daemons are killed, SLURM_KILLS (default 50) times each
 	@tests/slurm/kills_test.py --kills $(SLURM_KILLS)
 
-slurm-trace: slurm-build ## 40 jobs on a real Slurm under four policies, beside the simulator (an hour; docs/performance.md)
+slurm-trace: slurm-build ## 40 jobs on a real Slurm under four policies, beside the simulator (45 minutes; docs/performance.md)
 	@bench/slurm_trace.py
 
 bench: ## build and run the benchmarks

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A trace of jobs on a real Slurm, under several policies at one budget of watts, beside what the simulator says of it.
 
-    make slurm-trace                                            # all runs of the published table, about an hour
+    make slurm-trace                                            # all runs of the published table, 45 minutes
     bench/slurm_trace.py --jobs 6 --policies joule-price        # a small one
 
 The cluster is that of scripts/slurm_demo: four nodes of four simulated A100s, one agent each. The jobs
