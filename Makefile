@@ -20,7 +20,8 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test way-in python demo slurm-demo slurm slurm-kills bench peers paper-tables real-runs measured-tables \
+.PHONY: help setup build test way-in python demo slurm-demo slurm-build slurm slurm-kills slurm-trace \
+  bench peers paper-tables real-runs measured-tables \
   promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks clean
 MAKEFLAGS += --no-print-directory
 
@@ -61,16 +62,21 @@ demo: build ## plan GPT-3 1.3B, then run the closed loop on simulated GPUs; see 
 slurm-demo: build python ## a Slurm of four nodes with simulated GPUs on this machine, and a few jobs (installs Debian's Slurm)
 	@scripts/slurm_demo
 
-slurm: setup python ## test the plugin, an elastic job and the controller on a real Slurm (installs Debian's Slurm)
+slurm-build: setup
 	@scripts/setup slurm
 	$(STEP) "Configure build/" build/logs/configure.log cmake --preset release
 	$(STEP) "Build the plugin and what the nodes run" build/logs/slurm-build.log cmake --build build -j $(JOBS) \
 	  --target flyball flyball_nvidia_ml flyball_cuda flyball_shared pipeline_trainer flyball_spank
+
+slurm: slurm-build python ## test the plugin, an elastic job and the controller on a real Slurm (installs Debian's Slurm)
 	@tests/slurm/slurm_test.py
 	@tests/slurm/controller_test.py
 
 slurm-kills: slurm ## the same while controller, agents and Slurm's daemons are killed, SLURM_KILLS (default 50) times each
 	@tests/slurm/kills_test.py --kills $(SLURM_KILLS)
+
+slurm-trace: slurm-build ## 40 jobs on a real Slurm under four policies, beside the simulator (45 minutes; docs/performance.md)
+	@bench/slurm_trace.py
 
 bench: ## build and run the benchmarks
 	@scripts/setup build bench

@@ -86,6 +86,7 @@ Seconds parse_until(std::string_view option, std::string_view text) {
 struct ClusterRunOptions {
   std::optional<Watts> budget;
   std::optional<std::string> policy;
+  std::optional<double> clock;
   std::optional<std::string> gpu;
   std::optional<std::string> listen;
   std::optional<std::string> socket;
@@ -126,10 +127,14 @@ ControllerOptions controller_options(const ClusterRunOptions& options, NodeAgent
   made.spec.gpu = options.gpu.value_or("a100");
   const GroundTruth typical = load_ground_truth(made.spec.gpu);
   complete_spec(made.spec, typical);
+  if (options.clock) made.clock = Megahertz(*options.clock);
+  if (made.clock) check_clock(made.spec, *made.clock);
   made.agents = agents;
   if (agents == nullptr) made.spec.clocks = {made.spec.clocks.back()};  // nobody sets another
   made.spec.restart = options.restart;
   made.policy = options.policy.value_or(std::string(kDefaultPolicy));
+  const bool heeds_clock = find_policy(made.policy).setting == PolicySetting::kClock;
+  warn_if_ignored("--clock", options.clock.has_value(), heeds_clock, kForOneClock);
   made.budget = *options.budget;
   made.stop_within = options.stop_within;
   made.act_within = kActWithin;
@@ -215,8 +220,10 @@ void add_run(const Command& parent) {
   const auto options = std::make_shared<ClusterRunOptions>();
   add_value(command, "--budget", options->budget, parse_watts, "POWER",
             "power budget of all GPUs of the cluster: 900W, 12kW; an order of flyball cluster budget counts instead");
-  add_choice(command, "--policy", options->policy, {"joule-price", "powerflow"}, "NAME",
-             "scheduling policy: joule-price (default) or powerflow");
+  add_choice(command, "--policy", options->policy, {"joule-price", "powerflow", "afs"}, "NAME",
+             "scheduling policy: joule-price (default), powerflow, or afs, which takes --clock and --agent");
+  add_value(command, "--clock", options->clock, parse_positive, "MHZ",
+            "clock of all jobs under a policy that chooses none; it should keep all GPUs within the budget");
   add_value(command, "--gpu", options->gpu, parse_path, "NAME", "GPU model of the nodes: a100 (default) or v100");
   command.add_flag("--dry-run", options->dry_run, "look once, print what would be decided, and do nothing");
   command.add_flag("--observe", options->observe, "learn what running jobs cost, and touch none");

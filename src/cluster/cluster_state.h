@@ -25,6 +25,7 @@ struct ClusterSpec {
   double memory_gib = 0.0;        // of a board
   Watts p_max;                    // P_max of PowerFlow 5.2: mean power of a busy GPU at the highest clock
   Seconds restart{30.0};          // how long checkpoint and restart take when a job's GPUs change, unless measured
+  Seconds start{0.0};             // how long a job holds its first GPUs idle until it computes
   bool node_shutdown = true;      // whether empty nodes are shut down; if false, all nodes are always on
   Seconds wake{60.0};             // how long a node takes from off to usable
   Seconds off_after{60.0};        // how long a node must be empty before it is shut down

@@ -28,7 +28,7 @@ void Simulation::Engine::moves(int job) {
   profiling_power -= run.power;
 }
 
-// The job's nodes wake and it restarts.
+// The job's nodes wake and it starts or restarts.
 void Simulation::Engine::started(int job, bool resumes) {
   const ClusterJob& one = state.jobs[at(job)];
   Seconds ready = state.now;
@@ -48,6 +48,8 @@ void Simulation::Engine::started(int job, bool resumes) {
   if (one.first_start.value() >= 0.0) {
     ready = std::max(ready, state.now + (resumes ? *traits.resume : state.spec.restart));
     ++restarts;
+  } else {
+    ready = std::max(ready, state.now + state.spec.start);
   }
   if (ready <= state.now) return begin_work(job);
   set_pace(job, 0.0, idle_part(job));

@@ -262,7 +262,8 @@ void Scheduler::check_decision() const {
     }
     if (one.gpus != 0 && (one.speed < 0 || at(one.speed) >= kind.speeds)) refuse(one, "has no such speed");
     if (job.phase == JobPhase::kProfiling && one.gpus != job.gpus) refuse(one, "is being profiled");
-    if (job.in_transition && one.gpus != job.gpus) refuse(one, "is in transition");
+    // One that has lost its GPUs already waits for others, also while it is still to stop.
+    if (job.in_transition && job.has_gpus() && one.gpus != job.gpus) refuse(one, "is in transition");
     if (one.partner >= 0) {
       if (const char* const why = not_together(one.job, one.partner, one.gpus)) refuse(one, why);
     }

@@ -29,8 +29,13 @@ std::string words_of(const GpuShape& shape) {
 Controller::Controller(ClusterEngine& engine, ControllerStore& store, ControllerOptions options, Log log)
     : engine_(engine), store_(store), options_(std::move(options)), log_(std::move(log)) {
   const PolicyRegistry::Entry& policy = find_policy(options_.policy);
-  if (policy.setting != PolicySetting::kBudget) {
-    throw UsageError(fmt::format("policy {} keeps no power budget; use joule-price or powerflow", options_.policy));
+  const bool has_clock = options_.clock && options_.agents != nullptr;
+  if (policy.setting != PolicySetting::kBudget && (policy.setting != PolicySetting::kClock || !has_clock)) {
+    throw UsageError(
+        fmt::format("policy {} keeps no power budget; use joule-price or powerflow, or give a clock at which all GPUs "
+                    "are within it "
+                    "(--clock) and the agents that set it (--agent)",
+                    options_.policy));
   }
   for (JobRecord& one : store_.jobs()) kept_[one.job] = one;
   for (Transition& one : store_.transitions()) kept_wanted_[one.job] = one;
@@ -181,6 +186,16 @@ Watts Controller::power_on(const Job& job, int gpus, int speed) const {
   return state.counted(one.kind, at(size), at(speed));
 }
 
+// A job of a kind of which no watts are known yet counts with a reserve. It must not wait for that alone: where nothing
+// else runs, nothing would ever be metered.
+bool Controller::may_be_metered(const Job& job) const {
+  const ClusterState& state = scheduler_->state();
+  if (job.index < 0 || drawn_.value() > 0.0 || !state.jobs[at(job.index)].has_gpus()) return false;
+  const ClusterJob& one = state.jobs[at(job.index)];
+  const Watts believed = state.believed_cost(job.index, one.gpus, one.speed).power();
+  return state.unmetered[at(one.kind)] && believed <= state.spendable_power();
+}
+
 // A job that has been released counts as if it ran: it may start at any moment.
 Watts Controller::drawn_by(const Job& job) const {
   int gpus = job.seen.gpu_count();
@@ -283,8 +298,8 @@ void Controller::step(Job& job, Seconds now) {
   const Watts needed = job.index < 0 || is_counted ? Watts(0.0)
                        : clocked                   ? clocked->counted
                                                    : power_on(job, job.wanted->target.gpus());
-  facts.room = has_room(job.wanted->target) && drawn_ + needed <= scheduler_->state().spendable_power() &&
-               (clocked == nullptr || clocked->ready);
+  const bool has_watts = drawn_ + needed <= scheduler_->state().spendable_power() || may_be_metered(job);
+  facts.room = has_room(job.wanted->target) && has_watts && (clocked == nullptr || clocked->ready);
   facts.now = now;
   facts.stop_within = options_.stop_within;
   facts.asked = job.asked.value_or(now);

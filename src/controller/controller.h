@@ -48,7 +48,8 @@ inline constexpr auto kNamesOf<ControllerMode> = name_list("acts", "observes", "
 struct ControllerOptions {
   ClusterSpec spec;  // of the GPUs, complete; nodes and gpus_per_node are taken from the engine
   std::string policy{kDefaultPolicy};
-  Watts budget;  // of all GPUs, unless and until an order counts
+  std::optional<Megahertz> clock;  // of all jobs, for policies that choose none
+  Watts budget;                    // of all GPUs, unless and until an order counts
   ControllerMode mode = ControllerMode::kActs;
   Seconds stop_within{30};     // how long a job may take to end once it was asked to
   Seconds settle_within{120};  // how long a transition may take besides
@@ -75,7 +76,8 @@ class Controller : private SchedulerHost {
  public:
   using Log = std::function<void(const std::string& words)>;
 
-  // Engine and store must outlive this object. Throws DatabaseError, and UsageError for a policy that keeps no budget.
+  // Engine and store must outlive this object. Throws DatabaseError, and UsageError for a policy that keeps no budget
+  // and is given no clock, or whose clocks nobody would set.
   Controller(ClusterEngine& engine, ControllerStore& store, ControllerOptions options, Log log);
   ~Controller() override;
 
@@ -165,6 +167,7 @@ class Controller : private SchedulerHost {
   [[nodiscard]] Watts budget_at(Seconds now) const;
   void set_limit(Seconds now);
   int kind_of(const ElasticOption& option);
+  void note_measured(int kind);
   int add_job(const Job& job);
   void leave_alone(Job& job, const std::string& why);
   [[nodiscard]] bool is_beside_others(const Job& job) const;
@@ -190,6 +193,7 @@ class Controller : private SchedulerHost {
   [[nodiscard]] Watts power_on(const Job& job, int gpus) const;
   [[nodiscard]] Watts power_on(const Job& job, int gpus, int speed) const;
   [[nodiscard]] Watts drawn_by(const Job& job) const;
+  [[nodiscard]] bool may_be_metered(const Job& job) const;
   void publish(Seconds now);
   [[nodiscard]] ClusterJobStatus status_of(const Job& job) const;
 
@@ -214,6 +218,7 @@ class Controller : private SchedulerHost {
   std::vector<std::string> node_names_;  // by the scheduler's index, rising
   std::map<std::string, int> node_index_;
   std::map<std::string, int> kinds_;  // by ElasticOption without iterations
+  std::set<int> measured_;            // kinds of which it was measured what they cost
   std::map<std::int64_t, Job> jobs_;
   std::map<std::int64_t, JobRecord> kept_;  // of jobs that are not, or not yet, among jobs_
   std::map<std::int64_t, Transition> kept_wanted_;

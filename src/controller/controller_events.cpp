@@ -53,7 +53,8 @@ void Controller::begin() {
   spec.nodes = static_cast<int>(node_names_.size());
   spec.gpus_per_node = gpus;
   spec.node_shutdown = false;
-  scheduler_.emplace(spec, budget_at(begun_), options_.policy, PolicyOptions{}, static_cast<SchedulerHost&>(*this));
+  scheduler_.emplace(spec, budget_at(begun_), options_.policy, PolicyOptions{.clock = options_.clock},
+                     static_cast<SchedulerHost&>(*this));
   Scheduler::Knowledge knowledge;
   knowledge.models = true;
   scheduler_->begin(knowledge);
@@ -284,6 +285,7 @@ bool Controller::learn(Job& job) {
   scheduler_->learn(job.index, {one.speed}, [&](const ProfiledSize&, int) {
     return IterationCost{job.step, power * job.step};
   });
+  note_measured(one.kind);
   store_.keep(cost);
   scheduler_->limit_changed(state.power_limit);  // decide with what is known now
   note_cause(fmt::format("job {} was measured on {} GPUs", job.seen.id, one.gpus));
@@ -318,8 +320,22 @@ int Controller::kind_of(const ElasticOption& option) {
                       [&](const ProfiledSize&, int) {
                         return IterationCost{Seconds(cost.time_s), Joules(cost.energy_j)};
                       });
+    note_measured(index);
   }
   return index;
+}
+
+// Policies weigh joules by what a busy GPU draws at the highest clock. That of the kinds that run here counts, once
+// something of them was measured; until then, that of the GPU model.
+void Controller::note_measured(int kind) {
+  measured_.insert(kind);
+  ClusterState& state = scheduler_->state();
+  Watts sum;
+  for (const int one : measured_) {
+    const ClusterJobKind& of = state.kinds[at(one)];
+    sum += state.believed[at(one)].at(0, of.speeds - 1).power() / static_cast<double>(of.sizes.front());
+  }
+  state.spec.p_max = sum / static_cast<double>(measured_.size());
 }
 
 int Controller::add_job(const Job& job) {

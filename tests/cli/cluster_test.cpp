@@ -243,6 +243,23 @@ TEST(ClusterCompare, SaysWhatIsWrong) {
   refused("--clock", "1600", "and the nearest is 1530");
 }
 
+TEST(ClusterRun, TakesAfsWithAClockAndAgentsOnly) {
+  const TempFolder folder;
+  std::vector<std::string> command = {"cluster", "run",      "--budget", "1kW",        "--policy",
+                                      "afs",     "--socket", "s",        "--database", "db"};
+  Ran ran = run_flyball(command, "", folder.path());
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, HasSubstr("policy afs keeps no power budget"));
+  command.insert(command.end(), {"--clock", "1290"});
+  ran = run_flyball(command, "", folder.path());
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, HasSubstr("the agents that set it (--agent)"));
+  command.back() = "1205";
+  ran = run_flyball(command, "", folder.path());
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, HasSubstr("no job can run at 1205 MHz"));
+}
+
 TEST(ClusterFit, PredictsHeldOutRows) {
   for (const auto& [file, gpu, f0] : {std::tuple("v100", "v100", 1020.0), std::tuple("a100-pcie", "a100", 1005.0)}) {
     const Ran ran = run_flyball({"cluster", "fit", std::string("data/cluster/") + file + ".csv", "--gpu", gpu,

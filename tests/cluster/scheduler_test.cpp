@@ -198,7 +198,7 @@ TEST(Scheduler, DealsWithNodesThatGoAndCome) {
 
 // A job that is cancelled leaves its GPUs, or the line; one that loses its GPUs gets some again.
 TEST(Scheduler, DealsWithJobsThatAreCancelledOrPreempted) {
-  for (const char* policy : {"powerflow", "joule-price"}) {
+  for (const char* policy : {"powerflow", "joule-price", "afs"}) {
     PromptHost host(policy, false, 0);
     for (int job = 0; job < 3; ++job) host.submit(job, 4);
     host.decide(1.0);
@@ -219,7 +219,7 @@ TEST(Scheduler, DealsWithJobsThatAreCancelledOrPreempted) {
 }
 
 TEST(Scheduler, LeavesJobsInTransitionAlone) {
-  for (const char* policy : {"powerflow", "joule-price"}) {
+  for (const char* policy : {"powerflow", "joule-price", "afs"}) {
     PromptHost host(policy, false, 0);
     const int first = host.submit(0);
     host.decide(1.0);
@@ -257,7 +257,7 @@ TEST(Scheduler, RefusesToTouchAJobInTransition) {
 TEST(Scheduler, HearsOfKindsAsTheyCome) {
   constexpr int kKinds = 6;
   for (const bool learns : {false, true}) {
-    for (const char* policy : {"powerflow", "joule-price"}) {
+    for (const char* policy : {"powerflow", "joule-price", "afs"}) {
       std::mt19937 random(11);
       PromptHost known(policy, learns, kKinds);
       PromptHost told(policy, learns, 0);

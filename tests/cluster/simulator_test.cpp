@@ -87,6 +87,17 @@ TEST(Simulation, RestartsCostTimeAndIdlePower) {
   EXPECT_NEAR(simulation.result().energy_j, 10'770.0, 1e-3);
 }
 
+// Four GPUs of 200 W for 10 s, before that 2 s at 10 W each.
+TEST(Simulation, AFirstStartTakesTimeAtIdlePower) {
+  const GroundTruth truth = linear_truth();
+  SimulationSetup setup = small_setup();
+  setup.spec.start = Seconds(2.0);
+  Simulation simulation(setup, truth, trace_of({job(0, 4, 10)}), "fifo");
+  EXPECT_TRUE(simulation.run());
+  EXPECT_NEAR(jct(simulation, 0), 12.0, 1e-9);
+  EXPECT_NEAR(simulation.result().energy_j, 8'080.0, 1e-3);
+}
+
 // At 1000 MHz everything takes twice as long at a quarter of the power: A 0-20, B 20-30, C 20-28.
 TEST(Simulation, APolicyWithoutClocksRunsAtTheOneGiven) {
   const GroundTruth truth = linear_truth();

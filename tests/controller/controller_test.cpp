@@ -482,6 +482,23 @@ TEST(Controller, LowersBeforeItRaises) {
   EXPECT_EQ(site.gpus(2), 4);
 }
 
+// A job that is to stop, since no watts are left for it, may be given GPUs again before it has stopped.
+TEST(Controller, GivesGpusBackToAJobThatIsToStop) {
+  Site site(1);
+  site.engine.submit(1, elastic("a"));
+  site.cycles(6);
+  ASSERT_EQ(site.gpus(1), 4);
+  (void)site.controller->report(1, 1000, {100.0, 1e6, Seconds(0.1), 4});
+  site.controller->order_budget({Watts(100.0), std::nullopt});
+  site.cycles(2);
+  EXPECT_THAT(site.why(1), HasSubstr("stopping: from 4 GPUs on n1 to no GPUs"));
+  site.controller->order_budget({Watts(1e6), std::nullopt});
+  site.cycles(2);
+  site.engine.end(1);
+  site.cycles(6);
+  EXPECT_EQ(site.gpus(1), 4);
+}
+
 // A change that was measured to cost 5 s is made for a job that has 200 s left on four GPUs, since twice as many are
 // believed to save tens of seconds of them; one that costs 300 s is not, since no change saves more than the 200 s.
 TEST(Controller, ChargesWhatAChangeWasMeasuredToCost) {
@@ -655,6 +672,33 @@ TEST(Controller, LearnsOfALaterReport) {
   }
   ASSERT_EQ(site.store->costs().size(), 1U);
   EXPECT_EQ(site.store->costs()[0].time_s, 0.25);
+}
+
+// A kind that was measured to draw 390 W on one GPU and is hardly faster on more: 1, 0.97 and 0.92 s for 390, 660 and
+// 920 J on 1, 2 and 4 GPUs. Of the 1560 W that four busy GPUs then draw, 1400 W are eta = 0.897, so that a joule costs
+// (1 - eta) / (eta 390) = 0.00029 s, and an iteration 1.11, 1.16 and 1.19 s: it gets one GPU. By the 300 W of the
+// options there would be power in plenty, joules would cost nothing, and it would get more.
+TEST(Controller, WeighsJoulesByWhatItsKindsDraw) {
+  ControllerOptions how = a100_cluster();
+  how.budget = Watts(1400.0);
+  Site site(1, how);
+  site.store->keep(MeasuredCost{"a", 1, 1, 1410.0, 1.0, 390.0});
+  site.store->keep(MeasuredCost{"a", 2, 1, 1410.0, 0.97, 660.0});
+  site.store->keep(MeasuredCost{"a", 4, 1, 1410.0, 0.92, 920.0});
+  site.engine.submit(1, elastic("a", 1, 4));
+  site.cycles(6);
+  EXPECT_EQ(site.gpus(1), 1);
+}
+
+// Four GPUs are believed to draw 1129 W, and count with 1468 W while nothing of their kind was metered. Of 1300 W a job
+// that is alone may have them nevertheless: else it would wait for ever.
+TEST(Controller, StartsAJobAloneSoThatItIsMetered) {
+  ControllerOptions how = a100_cluster();
+  how.budget = Watts(1300.0);
+  Site site(1, how);
+  site.engine.submit(1, elastic("a", 4, 4));
+  site.cycles(6);
+  EXPECT_EQ(site.gpus(1), 4);
 }
 
 // Authorities that cannot be read end the first cycle before anything is begun, and the next ones, too.

@@ -12,7 +12,7 @@
 // Jobs are packed and migrated (network packing, which PowerFlow 5.3 takes from AFS), so that their numbers of GPUs are
 // powers of two. Hence a job grows by doubling, and p' lies on the line between the two sizes. All jobs get one GPU
 // before any gets two; the rule implies that too, unless a job gains more than twofold. As under powerflow, a larger
-// share is left out if its restart would cost more time than it saves.
+// share is left out if its restart would cost more time than it saves. Jobs in transition keep their GPUs.
 //
 // Cost of a decision: O(GPUs * jobs with GPUs), however many wait.
 #include <algorithm>
@@ -54,9 +54,7 @@ class Afs : public Policy {
   [[nodiscard]] PolicyTraits traits() const override { return {.placement = PlacementRule::kPacked}; }
 
   void decide(const ClusterState& cluster, const ClusterEvents& events, Decision& decision) override {
-    if (sizes_.empty()) {
-      for (const ClusterJobKind& kind : cluster.kinds) sizes_.push_back(kind.elastic_sizes());
-    }
+    while (sizes_.size() < cluster.kinds.size()) sizes_.push_back(cluster.kinds[sizes_.size()].elastic_sizes());
     waiting_.read(cluster, events, group_of);
     int free = first_gpus(cluster, decision);
     while (Share* next = top_priority(free)) {
@@ -104,7 +102,14 @@ class Afs : public Policy {
   // many GPUs are left. Of the jobs that wait, only as many are looked at as there is room for.
   int first_gpus(const ClusterState& cluster, Decision& decision) {
     running_.clear();
-    for (const int job : cluster.holding) running_.push_back(smallest_share(cluster, job));
+    int free = cluster.gpus();
+    for (const int job : cluster.holding) {
+      if (cluster.is_held(job)) {
+        free -= cluster.jobs[static_cast<std::size_t>(job)].gpus;
+      } else {
+        running_.push_back(smallest_share(cluster, job));
+      }
+    }
     std::sort(running_.begin(), running_.end(), [](const Share& a, const Share& b) {
       return std::pair(a.time_left(), a.job) < std::pair(b.time_left(), b.job);
     });
@@ -113,7 +118,6 @@ class Afs : public Policy {
       if (rates[kind] == 0.0) rates[kind] = rate_of_kind(cluster, kind);
       return iterations / rates[kind];
     });
-    int free = cluster.gpus();
     shares_.clear();
     std::size_t next = 0;  // of the jobs that run
     while (next < running_.size() || !walk.done()) {
