@@ -49,6 +49,7 @@ void Controller::cycle(Seconds now) {
   try {
     view = engine_.observe();
   } catch (const Error& error) {
+    was_away_ = true;
     const std::lock_guard lock(mutex_);
     status_.trouble = error.what();
     throw;
@@ -62,6 +63,7 @@ void Controller::cycle(Seconds now) {
   scheduler_->state().now = now - begun_;
   decided_.clear();
   read_jobs(now);
+  if (options_.mode == ControllerMode::kActs) resume_nodes();
   find_others();
   set_nodes();
   adopt(now);
@@ -284,7 +286,7 @@ void Controller::step(Job& job, Seconds now) {
                        : clocked                   ? clocked->counted
                                                    : power_on(job, job.wanted->target.gpus());
   facts.room = has_room(job.wanted->target) && drawn_ + needed <= scheduler_->state().spendable_power() &&
-               (clocked == nullptr || clocked->ready);
+               (clocked == nullptr || clocked->ready) && job.not_before <= now;
   facts.now = now;
   facts.stop_within = options_.stop_within;
   facts.asked = job.asked.value_or(now);
@@ -337,12 +339,11 @@ void Controller::step(Job& job, Seconds now) {
 void Controller::settled(Job& job) {
   store_.settled(job.seen.id);
   job.wanted.reset();
-  if (job.record.failures > 0) changed_.insert(job.seen.id);
-  job.record.failures = 0;
   if (job.index < 0) return;
   ClusterJob& one = scheduler_->state().jobs[at(job.index)];
   one.in_transition = false;
   if (!one.has_gpus()) return;
+  job.settled_at = scheduler_->state().now;
   if (!job.why.empty()) try_to("explain", job.seen, [&] { engine_.explain(job.seen, "flyball: " + job.why); });
   settle(job.index);
   one.phase = JobPhase::kRunning;
@@ -365,6 +366,7 @@ void Controller::failed(Job& job, Seconds now, const std::string& why) {
     stops_.erase(id);
   }
   job.wanted.reset();
+  job.settled_at.reset();
   leave_alone(job, fmt::format("a change came to nothing ({}), {}", why, then));
   log_(fmt::format("job {}: {}", id, job.why));
 }

@@ -86,7 +86,8 @@ void Controller::read_jobs(Seconds now) {
       const bool is_new = record == kept_.end();
       job.record = is_new ? JobRecord{seen.id} : record->second;
       // The engine shows jobs that have ended for a while.
-      if (has_ended(seen.state) && kept_wanted_.count(seen.id) == 0 && !stopped_for_us(job)) continue;
+      const bool goes_on = stopped_for_us(job) || has_failed_start(job);
+      if (has_ended(seen.state) && kept_wanted_.count(seen.id) == 0 && !goes_on) continue;
       if (!is_new) kept_.erase(record);
       const auto wanted = kept_wanted_.extract(seen.id);
       if (is_new && seen.held && seen.comment.find(kHeldForUs) != std::string::npos) {
@@ -103,9 +104,10 @@ void Controller::read_jobs(Seconds now) {
       job.reports = 0;
       job.learned = false;
       job.asked.reset();
+      job.settled_at.reset();
     }
     job.seen = seen;
-    note_start(job);
+    note_start(job, now);
     if (seen.state == EngineJobState::kPending) waits(job, now, job.wanted.has_value());
   }
   for (const OddEntry& odd : view_.odd) {
@@ -115,12 +117,19 @@ void Controller::read_jobs(Seconds now) {
     there.insert(odd.job);
     if (const auto known = jobs_.find(odd.job); known != jobs_.end()) known->second.is_odd = true;
   }
+  was_away_ = false;
   take_reports(now);
   std::vector<std::pair<std::int64_t, const char*>> ended;
   for (auto& [id, job] : jobs_) {
     if (there.count(id) == 0) ended.emplace_back(id, "is gone");
-    if (there.count(id) == 0 || job.is_odd || !has_ended(job.seen.state)) continue;
-    if (!stopped_for_us(job)) {
+    if (there.count(id) == 0 || job.is_odd) continue;
+    if (has_failed_start(job) && !job.record.held) {
+      failed(job, now,
+             job.seen.engine_failed ? "the cluster engine could not start it" : "it failed before its first report");
+      if (!is_rigid(job)) set_held(job, true);  // by the engine or, if it has ended, soon by us
+    }
+    if (!has_ended(job.seen.state)) continue;
+    if (!stopped_for_us(job) && !has_failed_start(job)) {
       ended.emplace_back(id, end_of(job.seen.state));
     } else if (!job.wanted && options_.mode == ControllerMode::kActs) {
       job.wanted = Transition{id, job.seen.restarts, {}, 0, now};
@@ -140,20 +149,66 @@ void Controller::read_jobs(Seconds now) {
 
 // An engine that is killed may forget the last seconds: a job that was released, or ran, is held again as it was
 // before, with the same count of restarts. That is our hold. A job that somebody else puts back has one restart more.
-void Controller::note_start(Job& job) {
+void Controller::note_start(Job& job, Seconds now) {
   JobRecord& record = job.record;
-  if (job.seen.state == EngineJobState::kRunning && record.ran != job.seen.restarts) {
-    record.ran = job.seen.restarts;
+  const int restarts = job.seen.restarts;
+  if (job.seen.state == EngineJobState::kRunning && record.ran != restarts) {
+    record.ran = restarts;
     changed_.insert(record.job);
   }
-  if (!job.seen.held || record.held) return;
-  const bool is_lost = record.ran >= job.seen.restarts || (job.seen.put_back && record.released >= job.seen.restarts);
-  if (!is_lost) return;
-  record.held = true;
-  record.ran = -1;
+  if (was_away_ && record.released == restarts && record.reported != restarts && record.in_doubt != restarts) {
+    record.in_doubt = restarts;
+    changed_.insert(record.job);
+  }
+  if (job.settled_at && scheduler_->state().now - *job.settled_at > options_.settle_within) forgive(job);
+  if (job.seen.state != EngineJobState::kPending) return;
+  const bool is_put_back = job.seen.put_back && !record.held && record.released >= restarts;
+  if (record.ran >= restarts || is_put_back) forget_start(job, now);
+}
+
+// What was started may still run. Slurm ends it once its node has registered, and starts nothing of that job there for
+// some seconds (AuthInfo=cred_expire).
+void Controller::forget_start(Job& job, Seconds now) {
+  JobRecord& record = job.record;
+  if (job.seen.held) record.held = true;
+  record.ran = record.reported = -1;
+  record.in_doubt = job.seen.restarts;
+  job.not_before = std::max(job.not_before, now + options_.forgotten_for);
   changed_.insert(record.job);
-  log_(fmt::format("job {} had been started, and is held as it was before that: the cluster engine has lost its start",
+  log_(fmt::format("job {} had been started, and waits as it did before that: the cluster engine has lost its start",
                    record.job));
+}
+
+// Whether a start that we made came to nothing. What an engine that is killed says of it may look like the job's own
+// end: where slurmd had ended a run that slurmctld has forgotten, the next start on that node fails with exit code 1.
+// Of a job that has reported before, or whose start is in doubt, a failure before its first report is taken for that.
+bool Controller::has_failed_start(const Job& job) const {
+  const JobRecord& record = job.record;
+  if (options_.mode != ControllerMode::kActs || record.released < 0 || is_rigid(job)) return false;
+  if (job.seen.state == EngineJobState::kPending) return job.seen.held && job.seen.engine_failed;
+  if (job.seen.state != EngineJobState::kFailed) return false;
+  const bool is_doubtful = job.has_reported() || record.in_doubt == job.seen.restarts;
+  return job.seen.engine_failed || (is_doubtful && record.reported != job.seen.restarts);
+}
+
+// Slurm drains a node where it has started a job twice, having forgotten the first start. By then it has ended both.
+void Controller::resume_nodes() {
+  for (EngineNode& node : view_.nodes) {
+    const auto doubled = std::ranges::find_if(view_.jobs, [&](const EngineJob& one) {
+      return one.engine_failed && jobs_.count(one.id) != 0 && std::ranges::count(one.wanted.nodes, node.name) != 0;
+    });
+    if (!node.doubled || doubled == view_.jobs.end()) continue;
+    if (!try_to("resume a node of", *doubled, [&] { engine_.resume(node); })) continue;
+    node.usable = true;
+    log_(fmt::format("node {} is resumed: the cluster engine had drained it since job {} was there twice", node.name,
+                     doubled->id));
+  }
+}
+
+// Its changes succeed again.
+void Controller::forgive(Job& job) {
+  job.settled_at.reset();
+  if (std::exchange(job.record.failures, 0) > 0) changed_.insert(job.seen.id);
 }
 
 // Releases a job that is no longer elastic, where we hold it. Returns whether nothing is left to be done for it.
@@ -213,6 +268,8 @@ void Controller::take_report(Job& job, const TakenReport& taken, Seconds now) {
   if (taken.stop) pauses(job, now);
   if (job.seen.state != EngineJobState::kRunning || told.gpus != job.seen.gpu_count()) return;
   ++job.reports;
+  job.record.reported = job.seen.restarts;
+  if (job.settled_at) forgive(job);
   goes_on(job, told, now);
   if (told.step.value() > 0.0) job.step = told.step;
   if (job.index < 0 || job.wanted) return;

@@ -30,6 +30,7 @@ class SlurmEngine : public ClusterEngine {
   void requeue_held(const EngineJob& job) override;
   void resize(const EngineJob& job, const GpuShape& shape) override;
   void start(const EngineJob& job) override;
+  void resume(const EngineNode& node) override;
   void explain(const EngineJob& job, const std::string& words) override;
 
   // What may be asked of Slurm besides.
