@@ -59,6 +59,7 @@ struct EngineJob {
   // It is held, or has failed, by the engine's own doing: it could not be launched, or its node was lost.
   bool engine_failed = false;
   std::string reason;     // why it is pending or has failed, in the engine's words
+  std::string shown;      // the words for people that it has, ours and others'
   int restarts = 0;       // how often it was put back into the queue
   bool resizable = true;  // false: its GPUs were asked for in a way that resize() does not change
   // Processors for each task, and tasks for each node (one, unless it asks for more), which a change of size keeps.
@@ -108,7 +109,7 @@ class ClusterEngine {
   virtual void resize(const EngineJob& job, const GpuShape& shape) = 0;
   virtual void start(const EngineJob& job) = 0;     // a held job may start
   virtual void resume(const EngineNode& node) = 0;  // a drained node may be used again
-  // Shows words for people with the job.
+  // Shows words for people with the job, in the place of those that were shown before; words of others stay.
   virtual void explain(const EngineJob& job, const std::string& words) = 0;
 
  protected:

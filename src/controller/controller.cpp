@@ -344,7 +344,7 @@ void Controller::settled(Job& job) {
   one.in_transition = false;
   if (!one.has_gpus()) return;
   job.settled_at = scheduler_->state().now;
-  if (!job.why.empty()) try_to("explain", job.seen, [&] { engine_.explain(job.seen, "flyball: " + job.why); });
+  if (!job.why.empty()) try_to("explain", job.seen, [&] { engine_.explain(job.seen, job.why); });
   settle(job.index);
   one.phase = JobPhase::kRunning;
   one.done = job.record.iteration;

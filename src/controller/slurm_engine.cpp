@@ -132,6 +132,7 @@ EngineJob read_job(const object& json) {
   job.user_name = text_of(json, "user_name");
   job.name = text_of(json, "name");
   job.comment = text_of(json, "comment");
+  job.shown = text_of(json, "admin_comment");
   job.state = state_of(words_of(json, "job_state"));
   job.held = job.state == EngineJobState::kPending && number_of(json, "priority", 1) == 0;
   job.reason = text_of(json, "state_reason");
@@ -274,6 +275,15 @@ std::vector<EngineNode> parse_slurm_nodes(std::string_view text, std::vector<Odd
   return nodes;
 }
 
+std::string comment_with(std::string_view comment, std::string words) {
+  std::ranges::replace(words, ';', ',');
+  std::vector<std::string> parts{std::move(words)};
+  for (const std::string_view part : split_at(';', comment)) {
+    if (!part.empty() && !part.starts_with("flyball: ")) parts.emplace_back(part);
+  }
+  return fmt::format("{}", fmt::join(parts, ";"));
+}
+
 EngineView SlurmEngine::observe() {
   EngineView view;
   view.jobs = parse_slurm_jobs(command_output({"squeue", "--json", "--states=all"}, limit_), &view.odd);
@@ -310,7 +320,8 @@ void SlurmEngine::resume(const EngineNode& node) {
 }
 
 void SlurmEngine::explain(const EngineJob& job, const std::string& words) {
-  (void)command_output(scontrol({"update", fmt::format("JobId={}", job.id), fmt::format("AdminComment={}", words)}),
+  (void)command_output(scontrol({"update", fmt::format("JobId={}", job.id),
+                                 fmt::format("AdminComment={}", comment_with(job.shown, "flyball: " + words))}),
                        limit_);
 }
 
