@@ -160,6 +160,11 @@ void Controller::note_start(Job& job, Seconds now) {
     record.in_doubt = restarts;
     changed_.insert(record.job);
   }
+  if (job.wanted && restarts < job.wanted->restarts) {
+    // The engine has forgotten that the job was put back, which is done again, therefore.
+    job.wanted->restarts = restarts;
+    store_.want({*job.wanted});
+  }
   if (job.settled_at && scheduler_->state().now - *job.settled_at > options_.settle_within) forgive(job);
   if (job.seen.state != EngineJobState::kPending) return;
   const bool is_put_back = job.seen.put_back && !record.held && record.released >= restarts;

@@ -15,7 +15,39 @@ using ::testing::Contains;
 using testing::elastic;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using testing::Site;
+
+// Slurm that is killed may also forget that a job was put back, and show it where it was, running or ended. It is put
+// back again.
+TEST(Controller, PutsBackAgainWhatTheEngineHasForgotten) {
+  for (const EngineJobState state : {EngineJobState::kRunning, EngineJobState::kCompleted}) {
+    Site site(2);
+    site.engine.submit(1, elastic("a"));
+    site.engine.submit(2, elastic("b"));
+    site.cycles(6);
+    (void)site.controller->report(2, 1000, {100.0, 1e6, Seconds(0.1), 4});
+    site.cycle();
+    const EngineJob before = site.engine.job(2);
+    site.engine.end(1);
+    site.cycle();
+    ASSERT_TRUE(site.controller->report(2, 1000, {100.0, 1e6, Seconds(0.1), 4}).stop);
+    site.engine.end(2);
+    // Put back for another decision than the first: the node that it is to have is away, and comes back.
+    site.cycle();
+    ASSERT_EQ(site.requeues(2), 1);
+    site.engine.view.nodes[0].usable = false;
+    site.cycle();
+    site.engine.view.nodes[0].usable = true;
+    site.engine.job(2) = before;
+    site.engine.job(2).state = state;
+    if (state == EngineJobState::kCompleted) site.engine.job(2).gpus.clear();
+    site.cycles(45);
+    EXPECT_THAT(site.log, Not(Contains(HasSubstr("came to nothing"))));
+    EXPECT_EQ(site.gpus(2), 4) << site.why(2);
+    EXPECT_EQ(site.requeues(2), 2);
+  }
+}
 
 // As when Slurm finds that the job that it is to start still runs on the node: it holds the job, and drains the node.
 // The third time in a row it stays so. What is in a row ends with a report.
