@@ -12,8 +12,8 @@ namespace flyball {
 // Adjusts once in each period, at once when a budget is ordered, and twenty times a second while clocks settle.
 class ClockThread {
  public:
-  // The controller must outlive this object. Nobody may order a budget before this object is there. `now` is the clock by
-  // which the controller's cycles go; called in the thread.
+  // The controller must outlive this object. Nobody may order a budget before this object is there. `now` is the clock
+  // by which the controller's cycles go; it is called in the thread.
   ClockThread(Controller& controller, Seconds period, std::function<Seconds()> now);
 
  private:

@@ -49,7 +49,7 @@ TEST(Controller, PutsBackAgainWhatTheEngineHasForgotten) {
   }
 }
 
-// As when Slurm finds that the job that it is to start still runs on the node: it holds the job, and drains the node.
+// As when Slurm finds that the job that it is to start still runs on the node: it holds the job and drains the node.
 // The third time in a row it stays so. What is in a row ends with a report.
 TEST(Controller, TriesAStartAgainThatTheEngineCouldNotMake) {
   ControllerOptions how = a100_cluster();
@@ -100,8 +100,8 @@ TEST(Controller, ResumesNoNodeOfOthers) {
   EXPECT_THAT(site.engine.resumed, IsEmpty());
 }
 
-// Where slurmctld has forgotten a run that slurmd has ended, Slurm says of the next start what it says of a program that
-// exits with status 1. A program that does so each time is at its end after three starts in a row.
+// Where slurmctld has forgotten a run that slurmd has ended, Slurm says of the next start what it says of a program
+// that exits with status 1. A program that does so each time is at its end after three starts in a row.
 TEST(Controller, TriesAStartAgainThatFailedBeforeItsFirstReport) {
   ControllerOptions how = a100_cluster();
   how.back_off = Seconds(4.0);
