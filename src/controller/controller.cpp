@@ -124,7 +124,12 @@ GpuShape Controller::target_of(const Job& job) const {
 }
 
 void Controller::decide(Seconds now) {
-  for (int round = 0; round < kMostDecisions && scheduler_->is_due(); ++round) scheduler_->decide();
+  try {
+    for (int round = 0; round < kMostDecisions && scheduler_->is_due(); ++round) scheduler_->decide();
+  } catch (const Error&) {
+    scheduler_->limit_changed(scheduler_->state().power_limit);  // decide again in the next cycle
+    throw;
+  }
   if (causes_.empty()) causes_.emplace_back("what is known has changed");
   const std::size_t told = std::min(causes_.size(), kMostCauses);
   std::string cause = fmt::format("{}", fmt::join(causes_.begin(), causes_.begin() + static_cast<long>(told), ", "));
@@ -151,7 +156,8 @@ void Controller::decide(Seconds now) {
     job.started = false;
     job.no_room = now;
     job.unattended = Seconds(0.0);
-    scheduler_->state().jobs[at(job.index)].in_transition = true;
+    // A job that is to have no GPUs may be given some before it has stopped.
+    scheduler_->state().jobs[at(job.index)].in_transition = !one.target.nodes.empty();
   }
   for (const std::string& line : decided_) log_(line);
 }

@@ -167,8 +167,9 @@ void Controller::note_start(Job& job, Seconds now) {
   }
   if (job.settled_at && scheduler_->state().now - *job.settled_at > options_.settle_within) forgive(job);
   if (job.seen.state != EngineJobState::kPending) return;
-  const bool is_put_back = job.seen.put_back && !record.held && record.released >= restarts;
-  if (record.ran >= restarts || is_put_back) forget_start(job, now);
+  const bool is_held_again = job.seen.held && !record.held && record.released >= restarts &&
+                             (job.seen.put_back || record.in_doubt == restarts);
+  if (record.ran >= restarts || is_held_again) forget_start(job, now);
 }
 
 // What was started may still run. Slurm ends it once its node has registered, and starts nothing of that job there for

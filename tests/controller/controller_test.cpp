@@ -579,6 +579,24 @@ TEST(Controller, ExpectsTheSameOfAJobThatIsToStop) {
   EXPECT_EQ(site.controller->status().jobs.at(0).expected, before);
 }
 
+// A job that was told to stop altogether gets GPUs again when there are watts for it before it has stopped.
+TEST(Controller, GivesGpusToAJobThatHasYetToStop) {
+  Site site(1);
+  site.engine.submit(1, elastic("a", 4, 4));
+  site.cycles(6);
+  (void)site.controller->report(1, 1000, {100.0, 1e6, Seconds(0.5), 4});
+  site.cycle();
+  site.controller->order_budget({Watts(300.0), std::nullopt});
+  site.cycle();
+  ASSERT_TRUE(site.controller->report(1, 1000, {100.0, 1e6, Seconds(0.5), 4}).stop);
+  site.controller->order_budget({Watts(1e6), std::nullopt});
+  EXPECT_NO_THROW(site.cycles(2));
+  site.engine.end(1);
+  site.cycles(6);
+  EXPECT_EQ(site.gpus(1), 4) << site.why(1);
+  EXPECT_EQ(site.requeues(1), 1);
+}
+
 // While the engine does not answer, limits may change any number of times: 100 causes are kept, of which 3 are told.
 TEST(Controller, KeepsFewCausesWhileTheEngineIsAway) {
   NodeAgents agents({});

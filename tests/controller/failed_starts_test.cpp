@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "controller/controller_site.h"
 
 namespace flyball {
@@ -46,6 +47,24 @@ TEST(Controller, PutsBackAgainWhatTheEngineHasForgotten) {
     EXPECT_THAT(site.log, Not(Contains(HasSubstr("came to nothing"))));
     EXPECT_EQ(site.gpus(2), 4) << site.why(2);
     EXPECT_EQ(site.requeues(2), 2);
+  }
+}
+
+// Slurm that is killed may also forget a release, of a job that `scontrol hold` had held. While Slurm answers, such a
+// hold is another's.
+TEST(Controller, ReleasesAgainWhatTheEngineHasForgotten) {
+  for (const bool is_away : {false, true}) {
+    Site site(1);
+    site.engine.submit(1, elastic("a", 4, 4));
+    while (site.engine.job(1).held) site.cycle();
+    if (is_away) {
+      site.engine.is_away = true;
+      EXPECT_THROW(site.controller->cycle(site.now), SystemError);
+      site.engine.is_away = false;
+    }
+    site.engine.job(1).held = true;
+    site.cycles(25);
+    EXPECT_EQ(site.gpus(1), is_away ? 4 : 0) << site.why(1);
   }
 }
 

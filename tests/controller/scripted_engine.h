@@ -92,7 +92,10 @@ class ScriptedEngine : public ClusterEngine {
     return gpus;
   }
 
-  EngineView observe() override { return view; }
+  EngineView observe() override {
+    if (is_away) throw SystemError("Unable to contact slurm controller");
+    return view;
+  }
   void hold(const EngineJob& seen) override {
     act("hold", seen, [](EngineJob& one) { one.held = true; });
   }
@@ -134,6 +137,7 @@ class ScriptedEngine : public ClusterEngine {
   int kill_at = -1;                  // the act at which the controller is killed; -1: none
   bool kill_after = false;           // once it is done, rather than before
   bool refuses = false;              // every act fails
+  bool is_away = false;              // it does not answer
   int starts_refused = 0;            // the next so many fail
   std::function<void()> on_start = [] {};
 
