@@ -156,7 +156,7 @@ void Controller::note_start(Job& job, Seconds now) {
     record.ran = restarts;
     changed_.insert(record.job);
   }
-  if (was_away_ && record.released == restarts && record.reported != restarts && record.in_doubt != restarts) {
+  if (was_away_ && record.released >= 0 && record.reported != restarts && record.in_doubt != restarts) {
     record.in_doubt = restarts;
     changed_.insert(record.job);
   }
@@ -193,7 +193,7 @@ bool Controller::has_failed_start(const Job& job) const {
   if (options_.mode != ControllerMode::kActs || record.released < 0 || is_rigid(job)) return false;
   if (job.seen.state == EngineJobState::kPending) return job.seen.held && job.seen.engine_failed;
   if (job.seen.state != EngineJobState::kFailed) return false;
-  const bool is_doubtful = job.has_reported() || record.in_doubt == job.seen.restarts;
+  const bool is_doubtful = job.has_reported() || was_away_ || record.in_doubt == job.seen.restarts;
   return job.seen.engine_failed || (is_doubtful && record.reported != job.seen.restarts);
 }
 
@@ -225,7 +225,11 @@ bool Controller::let_go(const JobRecord& record) {
 }
 
 void Controller::end(std::int64_t id, const char* how) {
-  const Job& job = jobs_.at(id);
+  Job& job = jobs_.at(id);
+  if (job.seen.state == EngineJobState::kFailed) {  // and is not asked about again
+    job.record.reported = job.seen.restarts;
+    store_.keep(std::vector{job.record});
+  }
   if (job.index >= 0) {
     if (job.seen.state == EngineJobState::kCompleted) {
       scheduler_->finished(job.index);

@@ -150,9 +150,9 @@ TEST(Controller, TriesAStartAgainThatFailedBeforeItsFirstReport) {
 
 // One that fails after a report, and one that never reported and whose start nothing is known to have disturbed, have
 // failed. Of the latter, a start that the engine has forgotten is such a disturbance, and so is an engine that does not
-// answer.
+// answer, or a controller that was away.
 TEST(Controller, TakesAFailureForTheEndOfAJob) {
-  const auto play = [](bool reports, bool is_forgotten) {
+  const auto play = [](bool reports, bool is_forgotten, bool killed = false) {
     Site site(1);
     site.engine.submit(1, elastic("a", 4, 4));
     site.cycles(6);
@@ -166,13 +166,20 @@ TEST(Controller, TakesAFailureForTheEndOfAJob) {
     }
     EXPECT_EQ(site.gpus(1), 4);
     site.engine.end(1, EngineJobState::kFailed);
+    if (killed) site.start();
     site.cycles(3);
-    return site.requeues(1);
+    const int requeues = site.requeues(1);
+    site.start();  // changes nothing of what was judged
+    site.cycles(3);
+    EXPECT_EQ(site.requeues(1), requeues);
+    return requeues;
   };
   EXPECT_EQ(play(true, false), 0);
   EXPECT_EQ(play(false, false), 0);
   EXPECT_EQ(play(true, true), 1);
   EXPECT_EQ(play(false, true), 1);
+  EXPECT_EQ(play(true, false, true), 0);
+  EXPECT_EQ(play(false, false, true), 1);
 }
 
 // Also while it waits for its next start.
