@@ -94,7 +94,7 @@ def play(program, site, kills, chance):
             print(f"kill {number} of {len(order)}: {name}; {len(jobs.names)} jobs, {len(jobs.left())} of them not done",
                   flush=True)
         DEMO.wait_until("the end of all jobs", 300, lambda: not jobs.left())
-        # Slurm may have forgotten that a job has ended. It asks a node what runs there every 200 s (20 pings).
+        # Slurm may have forgotten that a job has ended, and shows that it runs until the job's node next registers.
         DEMO.wait_until("no jobs", 300, lambda: not controller.status()["jobs"])
     except BaseException:
         print((site.folder / "controller.log").read_text()[-6000:], site.ask("squeue", check=False),
