@@ -63,7 +63,7 @@ void Controller::cycle(Seconds now) {
   scheduler_->state().now = now - begun_;
   decided_.clear();
   read_jobs(now);
-  if (options_.mode == ControllerMode::kActs) resume_nodes();
+  if (options_.mode == ControllerMode::kActs) resume_nodes(now);
   find_others();
   set_nodes();
   adopt(now);

@@ -150,7 +150,7 @@ class Controller : private SchedulerHost {
   void note_start(Job& job, Seconds now);
   void forget_start(Job& job, Seconds now);
   [[nodiscard]] bool has_failed_start(const Job& job) const;
-  void resume_nodes();
+  void resume_nodes(Seconds now);
   void forgive(Job& job);
   void end(std::int64_t id, const char* how);
   struct TakenReport {
@@ -243,6 +243,7 @@ class Controller : private SchedulerHost {
     Nanoseconds peak_at = 0;
   };
   std::map<std::int64_t, OthersPeak> others_peaks_;  // by job
+  std::map<std::string, Seconds> resume_after_;      // by node: when it may be tried again
   bool was_away_ = true;                             // the engine, since the last cycle but one, for all we know
   std::set<int> other_speeds_;                       // jobs of the scheduler whose speed was changed
   EngineView view_;                                  // the last one

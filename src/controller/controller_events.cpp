@@ -16,6 +16,7 @@ constexpr double kNominalBatch = 65'536.0;  // samples: at least one for each GP
 constexpr int kReportsToLearn = 3;          // the first steps of a start are slow
 constexpr int kRestartsInMean = 20;         // so that what has changed since counts for little
 constexpr Seconds kFirstReadings{2.0};      // how long the first cycle waits for the agents
+constexpr Seconds kResumeAgain{30.0};       // we may lack the right to, which is logged each time
 constexpr double kSmallChange = 0.005;      // of the limit, that is no reason to decide again
 
 bool has_ended(EngineJobState state) {
@@ -198,13 +199,16 @@ bool Controller::has_failed_start(const Job& job) const {
 }
 
 // Slurm drains a node where it has started a job twice, having forgotten the first start. By then it has ended both.
-void Controller::resume_nodes() {
+void Controller::resume_nodes(Seconds now) {
   for (EngineNode& node : view_.nodes) {
     const auto doubled = std::ranges::find_if(view_.jobs, [&](const EngineJob& one) {
       return one.engine_failed && jobs_.count(one.id) != 0 && std::ranges::count(one.wanted.nodes, node.name) != 0;
     });
-    if (!node.doubled || doubled == view_.jobs.end()) continue;
-    if (!try_to("resume a node of", *doubled, [&] { engine_.resume(node); })) continue;
+    if (!node.doubled || doubled == view_.jobs.end() || now < resume_after_[node.name]) continue;
+    if (!try_to("resume a node of", *doubled, [&] { engine_.resume(node); })) {
+      resume_after_[node.name] = now + kResumeAgain;
+      continue;
+    }
     node.usable = true;
     log_(fmt::format("node {} is resumed: the cluster engine had drained it since job {} was there twice", node.name,
                      doubled->id));
