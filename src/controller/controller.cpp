@@ -50,6 +50,7 @@ void Controller::cycle(Seconds now) {
     view = engine_.observe();
   } catch (const Error& error) {
     was_away_ = true;
+    failed_at_ = now;
     const std::lock_guard lock(mutex_);
     status_.trouble = error.what();
     throw;
@@ -292,7 +293,8 @@ void Controller::step(Job& job, Seconds now) {
                        : clocked                   ? clocked->counted
                                                    : power_on(job, job.wanted->target.gpus());
   facts.room = has_room(job.wanted->target) && drawn_ + needed <= scheduler_->state().spendable_power() &&
-               (clocked == nullptr || clocked->ready) && job.not_before <= now;
+               (clocked == nullptr || clocked->ready) && job.not_before <= now &&
+               (!failed_at_ || now - *failed_at_ >= options_.forgotten_for);
   facts.now = now;
   facts.stop_within = options_.stop_within;
   facts.asked = job.asked.value_or(now);

@@ -57,7 +57,8 @@ struct ControllerOptions {
   // How long a cycle asks things of the engine before it looks at the cluster again; the rest is asked for then.
   Seconds act_within{std::numeric_limits<double>::infinity()};
   int tries = 3;  // failed transitions after which it is left alone for good
-  // How long a job waits of which the engine has forgotten a start, since what was started may still run.
+  // How long a job waits of which the engine has forgotten a start, since what was started may still run, and all jobs
+  // that are to start, once the engine answers again: one that has just begun may know nothing of its nodes' GPUs yet.
   Seconds forgotten_for{10};
   NodeAgents* agents = nullptr;    // must outlive the controller; null: no clock is set, and no watts are read
   Seconds meter_others_after{15};  // how long a job that is not elastic must run before its meters are believed
@@ -243,6 +244,7 @@ class Controller : private SchedulerHost {
     Nanoseconds peak_at = 0;
   };
   std::map<std::int64_t, OthersPeak> others_peaks_;  // by job
+  std::optional<Seconds> failed_at_;                 // when the engine last did not answer
   std::map<std::string, Seconds> resume_after_;      // by node: when it may be tried again
   bool was_away_ = true;                             // the engine, since the last cycle but one, for all we know
   std::set<int> other_speeds_;                       // jobs of the scheduler whose speed was changed

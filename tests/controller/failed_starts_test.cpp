@@ -68,6 +68,19 @@ TEST(Controller, ReleasesAgainWhatTheEngineHasForgotten) {
   }
 }
 
+// Slurm that has just begun again does not know yet what its nodes have.
+TEST(Controller, StartsNothingJustAfterTheEngineWasAway) {
+  Site site(1);
+  site.engine.submit(1, elastic("a", 4, 4));
+  site.engine.is_away = true;
+  EXPECT_THROW(site.cycle(), SystemError);
+  site.engine.is_away = false;
+  site.cycles(9);
+  EXPECT_EQ(site.engine.acts, std::vector<std::string>{"resize 1"});
+  site.cycles(2);
+  EXPECT_EQ(site.gpus(1), 4);
+}
+
 // As when Slurm finds that the job that it is to start still runs on the node: it holds the job and drains the node.
 // The third time in a row it stays so. What is in a row ends with a report.
 TEST(Controller, TriesAStartAgainThatTheEngineCouldNotMake) {
