@@ -203,13 +203,15 @@ void run_cluster(const ClusterRunOptions& options) {
     stopping = true;
     server.stop([&loop] { loop.stop(); });
   });
-  std::optional<ClockThread> clocks;  // first, since an order may come at once
-  if (agents) clocks.emplace(controller, options.period);
   // The wall clock at the start, and the monotonic clock from there on.
-  const Seconds begin = Seconds(now_seconds()) - to_seconds(monotonic_now());
+  const auto now = [begin = Seconds(now_seconds()) - to_seconds(monotonic_now())] {
+    return begin + to_seconds(monotonic_now());
+  };
+  std::optional<ClockThread> clocks;  // first, since an order may come at once
+  if (agents) clocks.emplace(controller, options.period, now);
   std::string trouble;
   const PeriodicThread cycles("a cycle", options.period, [&] {
-    run_cycle(controller, begin + to_seconds(monotonic_now()), trouble);
+    run_cycle(controller, now(), trouble);
     return options.period;
   });
   loop.run();

@@ -2,8 +2,7 @@
 #include "controller/clock_thread.h"
 
 #include <algorithm>
-
-#include "base/wall_clock.h"
+#include <utility>
 
 namespace flyball {
 namespace {
@@ -12,9 +11,9 @@ constexpr Seconds kWhileSettling{0.05};
 
 }  // namespace
 
-ClockThread::ClockThread(Controller& controller, Seconds period)
-    : thread_("the clocks' thread", period, [&controller, period] {
-        const bool is_settling = controller.adjust(Seconds(now_seconds()));
+ClockThread::ClockThread(Controller& controller, Seconds period, std::function<Seconds()> now)
+    : thread_("the clocks' thread", period, [&controller, period, now = std::move(now)] {
+        const bool is_settling = controller.adjust(now());
         return is_settling ? std::min(kWhileSettling, period) : period;
       }) {
   controller.on_order([this] { thread_.wake(); });

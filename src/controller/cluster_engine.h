@@ -56,7 +56,10 @@ struct EngineJob {
   bool held = false;      // pending until start()
   bool put_back = false;  // held since it was put back into the queue, and by that
   bool depends = false;   // it waits for other jobs, held or not
+  // It is held, or has failed, by the engine's own doing: it could not be launched, or its node was lost.
+  bool engine_failed = false;
   std::string reason;     // why it is pending or has failed, in the engine's words
+  std::string shown;      // the words for people that it has, ours and others'
   int restarts = 0;       // how often it was put back into the queue
   bool resizable = true;  // false: its GPUs were asked for in a way that resize() does not change
   // Processors for each task, and tasks for each node (one, unless it asks for more), which a change of size keeps.
@@ -71,8 +74,9 @@ struct EngineJob {
 
 struct EngineNode {
   std::string name;
-  bool usable = true;  // neither down, drained nor reserved for maintenance
-  std::string state;   // in the engine's words
+  bool usable = true;    // neither down, drained nor reserved for maintenance
+  std::string state;     // in the engine's words
+  bool doubled = false;  // drained by the engine, since a job was started there of which it had forgotten a start
   int gpus = 0;
 };
 
@@ -103,8 +107,9 @@ class ClusterEngine {
   virtual void requeue_held(const EngineJob& job) = 0;  // a running or ended job is pending again, and held
   // Changes what a pending job asks for. The job may be left half changed where this fails; calling it again mends it.
   virtual void resize(const EngineJob& job, const GpuShape& shape) = 0;
-  virtual void start(const EngineJob& job) = 0;  // a held job may start
-  // Shows words for people with the job.
+  virtual void start(const EngineJob& job) = 0;     // a held job may start
+  virtual void resume(const EngineNode& node) = 0;  // a drained node may be used again
+  // Shows words for people with the job, in the place of those that were shown before; words of others stay.
   virtual void explain(const EngineJob& job, const std::string& words) = 0;
 
  protected:

@@ -54,6 +54,8 @@ void Controller::cycle(Seconds now) {
   try {
     view = engine_.observe();
   } catch (const Error& error) {
+    was_away_ = true;
+    failed_at_ = now;
     const std::lock_guard lock(mutex_);
     status_.trouble = error.what();
     throw;
@@ -67,6 +69,7 @@ void Controller::cycle(Seconds now) {
   scheduler_->state().now = now - begun_;
   decided_.clear();
   read_jobs(now);
+  if (options_.mode == ControllerMode::kActs) resume_nodes(now);
   find_others();
   set_nodes();
   adopt(now);
@@ -127,7 +130,12 @@ GpuShape Controller::target_of(const Job& job) const {
 }
 
 void Controller::decide(Seconds now) {
-  for (int round = 0; round < kMostDecisions && scheduler_->is_due(); ++round) scheduler_->decide();
+  try {
+    for (int round = 0; round < kMostDecisions && scheduler_->is_due(); ++round) scheduler_->decide();
+  } catch (const Error&) {
+    scheduler_->limit_changed(scheduler_->state().power_limit);  // decide again in the next cycle
+    throw;
+  }
   if (causes_.empty()) causes_.emplace_back("what is known has changed");
   const std::size_t told = std::min(causes_.size(), kMostCauses);
   std::string cause = fmt::format("{}", fmt::join(causes_.begin(), causes_.begin() + static_cast<long>(told), ", "));
@@ -154,7 +162,8 @@ void Controller::decide(Seconds now) {
     job.started = false;
     job.no_room = now;
     job.unattended = Seconds(0.0);
-    scheduler_->state().jobs[at(job.index)].in_transition = true;
+    // A job that is to have no GPUs may be given some before it has stopped.
+    scheduler_->state().jobs[at(job.index)].in_transition = !one.target.nodes.empty();
   }
   for (const std::string& line : decided_) log_(line);
 }
@@ -299,7 +308,9 @@ void Controller::step(Job& job, Seconds now) {
                        : clocked                   ? clocked->counted
                                                    : power_on(job, job.wanted->target.gpus());
   const bool has_watts = drawn_ + needed <= scheduler_->state().spendable_power() || may_be_metered(job);
-  facts.room = has_room(job.wanted->target) && has_watts && (clocked == nullptr || clocked->ready);
+  const bool is_sure = !failed_at_ || now - *failed_at_ >= options_.forgotten_for;
+  facts.room = has_room(job.wanted->target) && has_watts && (clocked == nullptr || clocked->ready) &&
+               job.not_before <= now && is_sure;
   facts.now = now;
   facts.stop_within = options_.stop_within;
   facts.asked = job.asked.value_or(now);
@@ -352,13 +363,12 @@ void Controller::step(Job& job, Seconds now) {
 void Controller::settled(Job& job) {
   store_.settled(job.seen.id);
   job.wanted.reset();
-  if (job.record.failures > 0) changed_.insert(job.seen.id);
-  job.record.failures = 0;
   if (job.index < 0) return;
   ClusterJob& one = scheduler_->state().jobs[at(job.index)];
   one.in_transition = false;
   if (!one.has_gpus()) return;
-  if (!job.why.empty()) try_to("explain", job.seen, [&] { engine_.explain(job.seen, "flyball: " + job.why); });
+  job.settled_at = scheduler_->state().now;
+  if (!job.why.empty()) try_to("explain", job.seen, [&] { engine_.explain(job.seen, job.why); });
   settle(job.index);
   one.phase = JobPhase::kRunning;
   one.done = job.record.iteration;
@@ -380,6 +390,7 @@ void Controller::failed(Job& job, Seconds now, const std::string& why) {
     stops_.erase(id);
   }
   job.wanted.reset();
+  job.settled_at.reset();
   leave_alone(job, fmt::format("a change came to nothing ({}), {}", why, then));
   log_(fmt::format("job {}: {}", id, job.why));
 }

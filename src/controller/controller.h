@@ -6,7 +6,8 @@
 // those that are down or drained; an elastic job that shares a node with one of them stays as it is until it is alone
 // again. What GPUs without elastic jobs draw is taken off the budget. A job that waits is held where the scheduler can
 // place it; only holds of our own are undone. A job in transition is held; the policy does not touch it. Where a
-// transition comes to nothing, the job is left as it is for a while, and for good the third time.
+// transition comes to nothing, the job is left as it is for a while, and for good the third time. A start of ours that
+// the engine could not make comes to nothing, too, and is made again.
 //
 // With agents, the clocks of elastic jobs' GPUs are set as the scheduler decides and as the limit allows at each moment
 // (clock_keeper.h), and watts are those that the agents measure. Between two cycles, and while the engine does not
@@ -56,7 +57,10 @@ struct ControllerOptions {
   Seconds back_off{60};  // how long a job is left alone after its first failed transition; twice that after the next
   // How long a cycle asks things of the engine before it looks at the cluster again; the rest is asked for then.
   Seconds act_within{std::numeric_limits<double>::infinity()};
-  int tries = 3;                   // failed transitions after which it is left alone for good
+  int tries = 3;  // failed transitions after which it is left alone for good
+  // How long a job waits of which the engine has forgotten a start, since what was started may still run, and all jobs
+  // that are to start, once the engine answers again: one that has just begun may know nothing of its nodes' GPUs yet.
+  Seconds forgotten_for{10};
   NodeAgents* agents = nullptr;    // must outlive the controller; null: no clock is set, and no watts are read
   Seconds meter_others_after{15};  // how long a job that is not elastic must run before its meters are believed
 };
@@ -122,6 +126,7 @@ class Controller : private SchedulerHost {
     Seconds no_room{0};     // when its target was last seen taken
     Seconds unattended{0};  // since then, in cycles in which it had no turn
     Seconds not_before{0};
+    std::optional<Seconds> settled_at;  // by the scheduler's clock, until it is known whether that was a success
     std::string why;
     // Since it started:
     Seconds step;
@@ -145,7 +150,11 @@ class Controller : private SchedulerHost {
   // Before a decision.
   void begin();
   void read_jobs(Seconds now);
-  void note_start(Job& job);
+  void note_start(Job& job, Seconds now);
+  void forget_start(Job& job, Seconds now);
+  [[nodiscard]] bool has_failed_start(const Job& job) const;
+  void resume_nodes(Seconds now);
+  void forgive(Job& job);
   void end(std::int64_t id, const char* how);
   struct TakenReport {
     ElasticReport report;
@@ -240,6 +249,9 @@ class Controller : private SchedulerHost {
     Nanoseconds peak_at = 0;
   };
   std::map<std::int64_t, OthersPeak> others_peaks_;  // by job
+  std::optional<Seconds> failed_at_;                 // when the engine last did not answer
+  std::map<std::string, Seconds> resume_after_;      // by node: when it may be tried again
+  bool was_away_ = true;                             // the engine, since the last cycle but one, for all we know
   std::set<int> other_speeds_;                       // jobs of the scheduler whose speed was changed
   EngineView view_;                                  // the last one
   std::vector<std::string> causes_;                  // what has happened since the last decision

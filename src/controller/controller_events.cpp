@@ -87,7 +87,8 @@ void Controller::read_jobs(Seconds now) {
       const bool is_new = record == kept_.end();
       job.record = is_new ? JobRecord{seen.id} : record->second;
       // The engine shows jobs that have ended for a while.
-      if (has_ended(seen.state) && kept_wanted_.count(seen.id) == 0 && !stopped_for_us(job)) continue;
+      const bool goes_on = stopped_for_us(job) || has_failed_start(job);
+      if (has_ended(seen.state) && kept_wanted_.count(seen.id) == 0 && !goes_on) continue;
       if (!is_new) kept_.erase(record);
       const auto wanted = kept_wanted_.extract(seen.id);
       if (is_new && seen.held && seen.comment.find(kHeldForUs) != std::string::npos) {
@@ -104,9 +105,10 @@ void Controller::read_jobs(Seconds now) {
       job.reports = 0;
       job.learned = false;
       job.asked.reset();
+      job.settled_at.reset();
     }
     job.seen = seen;
-    note_start(job);
+    note_start(job, now);
     if (seen.state == EngineJobState::kPending) waits(job, now, job.wanted.has_value());
   }
   for (const OddEntry& odd : view_.odd) {
@@ -116,12 +118,19 @@ void Controller::read_jobs(Seconds now) {
     there.insert(odd.job);
     if (const auto known = jobs_.find(odd.job); known != jobs_.end()) known->second.is_odd = true;
   }
+  was_away_ = false;
   take_reports(now);
   std::vector<std::pair<std::int64_t, const char*>> ended;
   for (auto& [id, job] : jobs_) {
     if (there.count(id) == 0) ended.emplace_back(id, "is gone");
-    if (there.count(id) == 0 || job.is_odd || !has_ended(job.seen.state)) continue;
-    if (!stopped_for_us(job)) {
+    if (there.count(id) == 0 || job.is_odd) continue;
+    if (has_failed_start(job) && !job.record.held) {
+      failed(job, now,
+             job.seen.engine_failed ? "the cluster engine could not start it" : "it failed before its first report");
+      if (!is_rigid(job)) set_held(job, true);  // by the engine or, if it has ended, soon by us
+    }
+    if (!has_ended(job.seen.state)) continue;
+    if (!stopped_for_us(job) && !has_failed_start(job)) {
       ended.emplace_back(id, end_of(job.seen.state));
     } else if (!job.wanted && options_.mode == ControllerMode::kActs) {
       job.wanted = Transition{id, job.seen.restarts, {}, 0, now};
@@ -139,24 +148,6 @@ void Controller::read_jobs(Seconds now) {
   });
 }
 
-// An engine that is killed may forget the last seconds: a job that was released, or ran, is held again as it was
-// before, with the same count of restarts. That is our hold. A job that somebody else puts back has one restart more.
-void Controller::note_start(Job& job) {
-  JobRecord& record = job.record;
-  if (job.seen.state == EngineJobState::kRunning && record.ran != job.seen.restarts) {
-    record.ran = job.seen.restarts;
-    changed_.insert(record.job);
-  }
-  if (!job.seen.held || record.held) return;
-  const bool is_lost = record.ran >= job.seen.restarts || (job.seen.put_back && record.released >= job.seen.restarts);
-  if (!is_lost) return;
-  record.held = true;
-  record.ran = -1;
-  changed_.insert(record.job);
-  log_(fmt::format("job {} had been started, and is held as it was before that: the cluster engine has lost its start",
-                   record.job));
-}
-
 // Releases a job that is no longer elastic, where we hold it. Returns whether nothing is left to be done for it.
 bool Controller::let_go(const JobRecord& record) {
   const auto seen = std::ranges::find(view_.jobs, record.job, &EngineJob::id);
@@ -165,7 +156,11 @@ bool Controller::let_go(const JobRecord& record) {
 }
 
 void Controller::end(std::int64_t id, const char* how) {
-  const Job& job = jobs_.at(id);
+  Job& job = jobs_.at(id);
+  if (job.seen.state == EngineJobState::kFailed) {  // and is not asked about again
+    job.record.reported = job.seen.restarts;
+    store_.keep(std::vector{job.record});
+  }
   if (job.index >= 0) {
     if (job.seen.state == EngineJobState::kCompleted) {
       scheduler_->finished(job.index);
@@ -214,6 +209,8 @@ void Controller::take_report(Job& job, const TakenReport& taken, Seconds now) {
   if (taken.stop) pauses(job, now);
   if (job.seen.state != EngineJobState::kRunning || told.gpus != job.seen.gpu_count()) return;
   ++job.reports;
+  job.record.reported = job.seen.restarts;
+  if (job.settled_at) forgive(job);
   goes_on(job, told, now);
   if (told.step.value() > 0.0) job.step = told.step;
   if (job.index < 0 || job.wanted) return;

@@ -10,7 +10,7 @@
 namespace flyball {
 namespace {
 
-constexpr std::int64_t kFormat = 3;
+constexpr std::int64_t kFormat = 4;
 constexpr std::int64_t kApplication = 0x666c7963;  // "flyc"
 
 constexpr const char* kTables = R"(
@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS transitions(job INTEGER PRIMARY KEY, restarts INTEGER
   gpus_per_node INTEGER NOT NULL, speed INTEGER NOT NULL, since REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS jobs(job INTEGER PRIMARY KEY, iteration REAL NOT NULL, iterations REAL NOT NULL,
   failures INTEGER NOT NULL, told INTEGER NOT NULL, held INTEGER NOT NULL,
-  released INTEGER NOT NULL, ran INTEGER NOT NULL);
+  released INTEGER NOT NULL, ran INTEGER NOT NULL, reported INTEGER NOT NULL, in_doubt INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS costs(kind TEXT NOT NULL, gpus INTEGER NOT NULL, nodes INTEGER NOT NULL,
   clock_mhz REAL NOT NULL, time_s REAL NOT NULL, energy_j REAL NOT NULL,
   PRIMARY KEY(kind, gpus, nodes, clock_mhz)) WITHOUT ROWID;
@@ -56,6 +56,11 @@ ControllerStore::ControllerStore(const std::string& path) : database_(path.empty
     if (tables > 0 && format < 3) {
       database_.execute("ALTER TABLE jobs ADD COLUMN released INTEGER NOT NULL DEFAULT -1");
       database_.execute("ALTER TABLE jobs ADD COLUMN ran INTEGER NOT NULL DEFAULT -1");
+    }
+    if (tables > 0 && format < 4) {
+      database_.execute("ALTER TABLE jobs ADD COLUMN reported INTEGER NOT NULL DEFAULT -1");
+      database_.execute("ALTER TABLE jobs ADD COLUMN in_doubt INTEGER NOT NULL DEFAULT -1");
+      database_.execute("UPDATE jobs SET reported=ran");
     }
     database_.execute(kTables);
     database_.execute(fmt::format("PRAGMA application_id={}; PRAGMA user_version={}", kApplication, kFormat).c_str());
@@ -96,11 +101,13 @@ std::vector<Transition> ControllerStore::transitions() {
 std::vector<JobRecord> ControllerStore::jobs() {
   std::vector<JobRecord> all;
   Statement rows(database_,
-                 "SELECT job, iteration, iterations, failures, told, held, released, ran FROM jobs ORDER BY job");
+                 "SELECT job, iteration, iterations, failures, told, held, released, ran, reported, in_doubt FROM jobs "
+                 "ORDER BY job");
   while (rows.next()) {
     all.push_back({rows.integer(0), rows.number(1), rows.number(2), static_cast<int>(rows.integer(3)),
                    static_cast<int>(rows.integer(4)), rows.integer(5) != 0, static_cast<int>(rows.integer(6)),
-                   static_cast<int>(rows.integer(7))});
+                   static_cast<int>(rows.integer(7)), static_cast<int>(rows.integer(8)),
+                   static_cast<int>(rows.integer(9))});
   }
   return all;
 }
@@ -155,7 +162,7 @@ void ControllerStore::settled(std::int64_t job) {
 
 void ControllerStore::keep(const std::vector<JobRecord>& jobs) {
   in_transaction([&] {
-    Statement statement(database_, "REPLACE INTO jobs VALUES(?,?,?,?,?,?,?,?)");
+    Statement statement(database_, "REPLACE INTO jobs VALUES(?,?,?,?,?,?,?,?,?,?)");
     for (const JobRecord& one : jobs) {
       statement.bind(1, one.job)
           .bind(2, one.iteration)
@@ -165,6 +172,8 @@ void ControllerStore::keep(const std::vector<JobRecord>& jobs) {
           .bind(6, std::int64_t{one.held})
           .bind(7, std::int64_t{one.released})
           .bind(8, std::int64_t{one.ran})
+          .bind(9, std::int64_t{one.reported})
+          .bind(10, std::int64_t{one.in_doubt})
           .run();
     }
   });

@@ -23,6 +23,10 @@ struct JobRecord {
   bool held = false;        // it waits until we release it, by our own doing; holds of others are not ours to end
   int released = -1;        // the restarts that the engine had counted when we last released it
   int ran = -1;             // and when it was last seen to run
+  int reported = -1;        // and when it last reported from where it ran, or failed for good
+  // And when the engine had been away, or had forgotten a start, since it was released and before it reported: what it
+  // says of that start may be its own failure, by whatever name.
+  int in_doubt = -1;
 };
 
 // What an iteration of a kind was measured to take.

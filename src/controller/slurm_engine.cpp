@@ -109,6 +109,16 @@ EngineJobState state_of(const std::vector<std::string>& words) {
   return known == kStates.end() ? EngineJobState::kChanging : known->second;
 }
 
+// Slurm holds a job that it could not launch, and one that it has launched in vain five times.
+bool is_failure_of_engine(const std::vector<std::string>& states, const std::string& reason,
+                          const std::string& description) {
+  if (description == "launch failed requeued held" || reason == "JobHoldMaxRequeue") return true;
+  const auto is = [](const std::string& state) { return state == "NODE_FAIL" || state == "BOOT_FAIL"; };
+  if (std::ranges::any_of(states, is)) return true;
+  return state_of(states) == EngineJobState::kFailed &&
+         (reason == "JobLaunchFailure" || reason == "NodeDown" || reason == "SystemFailure");
+}
+
 std::vector<std::string> allocated_nodes(const object& job) {
   const std::string list = text_of(job, "nodes");
   return list.empty() ? std::vector<std::string>() : expand_node_list(list);
@@ -122,10 +132,13 @@ EngineJob read_job(const object& json) {
   job.user_name = text_of(json, "user_name");
   job.name = text_of(json, "name");
   job.comment = text_of(json, "comment");
+  job.shown = text_of(json, "admin_comment");
   job.state = state_of(words_of(json, "job_state"));
   job.held = job.state == EngineJobState::kPending && number_of(json, "priority", 1) == 0;
   job.reason = text_of(json, "state_reason");
-  job.put_back = job.held && text_of(json, "state_description") == "job requeued in held state";
+  const std::string description = text_of(json, "state_description");
+  job.put_back = job.held && description == "job requeued in held state";
+  job.engine_failed = is_failure_of_engine(words_of(json, "job_state"), job.reason, description);
   // Not the reason, which is another one where the job is held as well.
   const std::string dependency = text_of(json, "dependency");
   job.depends = !dependency.empty() && dependency != "(null)";
@@ -171,8 +184,10 @@ EngineNode read_node(const object& json) {
   static const std::vector<std::string> kAway = {
       "down",   "drain",        "fail",          "not_responding", "maintenance",      "error",   "unknown",
       "future", "powered_down", "powering_down", "reboot_issued",  "reboot_requested", "reserved"};
-  node.usable = std::ranges::none_of(
+  const auto away = std::ranges::count_if(
       words, [](const std::string& word) { return std::ranges::find(kAway, word) != kAway.end(); });
+  node.usable = away == 0;
+  node.doubled = away == 1 && std::ranges::count(words, "drain") == 1 && text_of(json, "reason") == "Duplicate jobid";
   node.gpus = gpus_in(text_of(json, "gres")).count;
   return node;
 }
@@ -260,6 +275,15 @@ std::vector<EngineNode> parse_slurm_nodes(std::string_view text, std::vector<Odd
   return nodes;
 }
 
+std::string comment_with(std::string_view comment, std::string words) {
+  std::ranges::replace(words, ';', ',');
+  std::vector<std::string> parts{std::move(words)};
+  for (const std::string_view part : split_at(';', comment)) {
+    if (!part.empty() && !part.starts_with("flyball: ")) parts.emplace_back(part);
+  }
+  return fmt::format("{}", fmt::join(parts, ";"));
+}
+
 EngineView SlurmEngine::observe() {
   EngineView view;
   view.jobs = parse_slurm_jobs(command_output({"squeue", "--json", "--states=all"}, limit_), &view.odd);
@@ -291,8 +315,13 @@ void SlurmEngine::start(const EngineJob& job) {
   (void)command_output(scontrol({"release", fmt::to_string(job.id)}), limit_);
 }
 
+void SlurmEngine::resume(const EngineNode& node) {
+  (void)command_output(scontrol({"update", fmt::format("NodeName={}", node.name), "State=RESUME"}), limit_);
+}
+
 void SlurmEngine::explain(const EngineJob& job, const std::string& words) {
-  (void)command_output(scontrol({"update", fmt::format("JobId={}", job.id), fmt::format("AdminComment={}", words)}),
+  (void)command_output(scontrol({"update", fmt::format("JobId={}", job.id),
+                                 fmt::format("AdminComment={}", comment_with(job.shown, "flyball: " + words))}),
                        limit_);
 }
 

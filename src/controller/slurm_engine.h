@@ -20,6 +20,10 @@ namespace flyball {
 // Returns the names that a list of Slurm's stands for: "n[01-03,7],m1" is n01, n02, n03, n7, m1. Throws InputError.
 [[nodiscard]] std::vector<std::string> expand_node_list(std::string_view text);
 
+// Returns a job's AdminComment with our words in the place of those that were there, which begin like them with
+// "flyball: "; words of others stay. A semicolon stands between.
+[[nodiscard]] std::string comment_with(std::string_view comment, std::string words);
+
 class SlurmEngine : public ClusterEngine {
  public:
   // `limit` is for each command. The commands read Slurm's configuration from where SLURM_CONF says.
@@ -30,6 +34,7 @@ class SlurmEngine : public ClusterEngine {
   void requeue_held(const EngineJob& job) override;
   void resize(const EngineJob& job, const GpuShape& shape) override;
   void start(const EngineJob& job) override;
+  void resume(const EngineNode& node) override;
   void explain(const EngineJob& job, const std::string& words) override;
 
   // What may be asked of Slurm besides.

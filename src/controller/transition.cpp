@@ -30,9 +30,9 @@ TransitionStep next_step(const Transition& wanted, const EngineJob& seen, const 
       }
       return seen.held ? Step::kResize : Step::kHold;
     case EngineJobState::kCompleted:  // it did as it was asked
+    case EngineJobState::kFailed:     // its start came to nothing
       return seen.restarts == wanted.restarts ? Step::kRequeue : Step::kWait;
     case EngineJobState::kChanging:
-    case EngineJobState::kFailed:
     case EngineJobState::kCancelled: break;
   }
   return Step::kWait;

@@ -276,7 +276,7 @@ TEST_F(ClusterClocks, FollowAnOrderWhileTheEngineHangs) {
   Site site(folder_ / "controller.db", agents_options(), Watts(1e6));
   ASSERT_TRUE(site.cycle_until([&] { return first_.is_locked() && second_.is_locked(); }));
   const double before = first_.watts() + second_.watts();
-  const ClockThread clocks(site.controller, Seconds(1.0));
+  const ClockThread clocks(site.controller, Seconds(1.0), [now = site.now] { return now; });
   site.engine.hang(true);
   std::thread cycle([&] { site.cycle(); });
   const Watts budget(before * 0.8);

@@ -36,7 +36,8 @@ struct Killed {};
 class ScriptedEngine : public ClusterEngine {
  public:
   explicit ScriptedEngine(int nodes, int gpus = 4) {
-    for (int node = 1; node <= nodes; ++node) view.nodes.push_back({"n" + std::to_string(node), true, "idle", gpus});
+    for (int node = 1; node <= nodes; ++node)
+      view.nodes.push_back({"n" + std::to_string(node), true, "idle", false, gpus});
   }
 
   EngineJob& submit(std::int64_t id, const std::string& comment, bool held = true) {
@@ -62,6 +63,15 @@ class ScriptedEngine : public ClusterEngine {
     job(id).gpus.clear();
   }
 
+  // As Slurm does with a job that it cannot launch.
+  void fail_to_launch(std::int64_t id) {
+    EngineJob& one = job(id);
+    one.state = EngineJobState::kPending;
+    one.held = one.engine_failed = true;
+    one.gpus.clear();
+    ++one.restarts;
+  }
+
   // Lets time pass: what may start, starts.
   void tick() {
     for (EngineJob& one : view.jobs) {
@@ -82,7 +92,10 @@ class ScriptedEngine : public ClusterEngine {
     return gpus;
   }
 
-  EngineView observe() override { return view; }
+  EngineView observe() override {
+    if (is_away) throw SystemError("Unable to contact slurm controller");
+    return view;
+  }
   void hold(const EngineJob& seen) override {
     act("hold", seen, [](EngineJob& one) { one.held = true; });
   }
@@ -107,17 +120,25 @@ class ScriptedEngine : public ClusterEngine {
       --starts_refused;
       throw SystemError("Socket timed out on send/recv operation");
     }
-    act("start", seen, [](EngineJob& one) { one.held = false; });
+    act("start", seen, [](EngineJob& one) { one.held = one.engine_failed = false; });
+  }
+  void resume(const EngineNode& node) override {
+    resumed.push_back(node.name);
+    for (EngineNode& one : view.nodes) {
+      if (one.name == node.name) one = {one.name, true, "idle", false, one.gpus};
+    }
   }
   void explain(const EngineJob& /*seen*/, const std::string& /*words*/) override {}
 
   EngineView view;
   std::vector<std::string> acts;  // "start 3"
   std::map<std::int64_t, int> starts;
-  int kill_at = -1;         // the act at which the controller is killed; -1: none
-  bool kill_after = false;  // once it is done, rather than before
-  bool refuses = false;     // every act fails
-  int starts_refused = 0;   // the next so many fail
+  std::vector<std::string> resumed;  // nodes
+  int kill_at = -1;                  // the act at which the controller is killed; -1: none
+  bool kill_after = false;           // once it is done, rather than before
+  bool refuses = false;              // every act fails
+  bool is_away = false;              // it does not answer
+  int starts_refused = 0;            // the next so many fail
   std::function<void()> on_start = [] {};
 
  private:

@@ -96,6 +96,38 @@ TEST(SlurmEngine, ReadsWhatLaterVersionsPrint) {
   EXPECT_EQ(nodes[1].gpus, 0);
 }
 
+// What the epilog has written, and an administrator, stays.
+TEST(SlurmEngine, KeepsWordsOfOthersInAComment) {
+  EXPECT_EQ(comment_with("", "flyball: it waits"), "flyball: it waits");
+  EXPECT_EQ(comment_with("flyball: from 1 to 2; 3;flyball:energy_j=1,run_s=2", "flyball: a;b"),
+            "flyball: a,b; 3;flyball:energy_j=1,run_s=2");
+  EXPECT_EQ(comment_with("ask Zoe;flyball: old", "flyball: new"), "flyball: new;ask Zoe");
+  EXPECT_EQ(parse_slurm_jobs(recorded("squeue.json"))[0].shown, "hello there");
+}
+
+// As 22.05 says it: held after a launch in vain (see docs/decisions/0086), after the fifth, by a user's requeuehold; a
+// lost node, and a program that exits with status 1. A node that Slurm has drained, and one that is down as well.
+TEST(SlurmEngine, TellsFailuresOfItsOwnFromThoseOfJobs) {
+  const auto jobs = parse_slurm_jobs(R"json({"jobs": [
+      {"job_id": 1, "job_state": "PENDING", "priority": 0, "state_reason": "JobHeldUser",
+       "state_description": "launch failed requeued held"},
+      {"job_id": 2, "job_state": "PENDING", "priority": 0, "state_reason": "JobHoldMaxRequeue"},
+      {"job_id": 3, "job_state": "PENDING", "priority": 0, "state_reason": "JobHeldUser",
+       "state_description": "job requeued in held state"},
+      {"job_id": 4, "job_state": ["NODE_FAIL"], "state_reason": "NodeDown"},
+      {"job_id": 5, "job_state": "FAILED", "state_reason": "NonZeroExitCode", "exit_code": 256}]})json");
+  std::vector<bool> failed;
+  for (const EngineJob& job : jobs) failed.push_back(job.engine_failed);
+  EXPECT_THAT(failed, ElementsAre(true, true, false, true, false));
+  const auto nodes = parse_slurm_nodes(R"({"nodes": [
+      {"name": "m1", "state": "idle", "state_flags": ["DRAIN"], "reason": "Duplicate jobid"},
+      {"name": "m2", "state": "idle", "state_flags": ["DRAIN", "NOT_RESPONDING"], "reason": "Duplicate jobid"},
+      {"name": "m3", "state": "idle", "state_flags": ["DRAIN"], "reason": "new fans"}]})");
+  EXPECT_TRUE(nodes[0].doubled);
+  EXPECT_FALSE(nodes[1].doubled);
+  EXPECT_FALSE(nodes[2].doubled);
+}
+
 TEST(SlurmEngine, RefusesWhatIsNoAnswerOfSlurm) {
   for (const char* const text : {"", "slurm_load_jobs error", "[]", R"({"jobs": 3})", R"({"jobs": [3]})",
                                  R"({"jobs": [{"job_state": "RUNNING"}]})"}) {

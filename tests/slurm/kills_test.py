@@ -94,7 +94,8 @@ def play(program, site, kills, chance):
             print(f"kill {number} of {len(order)}: {name}; {len(jobs.names)} jobs, {len(jobs.left())} of them not done",
                   flush=True)
         DEMO.wait_until("the end of all jobs", 300, lambda: not jobs.left())
-        DEMO.wait_until("no jobs", 60, lambda: not controller.status()["jobs"])
+        # Slurm may have forgotten that a job has ended, and shows that it runs until the job's node next registers.
+        DEMO.wait_until("no jobs", 300, lambda: not controller.status()["jobs"])
     except BaseException:
         print((site.folder / "controller.log").read_text()[-6000:], site.ask("squeue", check=False),
               site.ask("scontrol", "show", "job", check=False)[-6000:], *((name, lines(site, name)) for name in jobs.left()),
