@@ -59,7 +59,7 @@ struct ControllerOptions {
   Seconds act_within{std::numeric_limits<double>::infinity()};
   int tries = 3;  // failed transitions after which it is left alone for good
   // How long a job waits of which the engine has forgotten a start, since what was started may still run, and all jobs
-  // that are to start, once the engine answers again: one that has just begun may know nothing of its nodes' GPUs yet.
+  // that are to start, once the engine answers again: one that has just begun may start them without GPUs.
   Seconds forgotten_for{10};
   NodeAgents* agents = nullptr;    // must outlive the controller; null: no clock is set, and no watts are read
   Seconds meter_others_after{15};  // how long a job that is not elastic must run before its meters are believed
