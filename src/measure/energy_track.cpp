@@ -28,6 +28,7 @@ EnergyTrack::EnergyTrack(Nanoseconds period, std::size_t capacity)
     : period_(period), samples_(capacity), knots_(capacity) {}
 
 void EnergyTrack::add(Nanoseconds time, const MeterReading& reading) {
+  if (sparse() && reading.total && !rhythm_.tells_which(time)) return;
   const double watts_before = watts_;
   const bool knew_watts = knows_watts_;
   if (reading.power) {
@@ -170,7 +171,7 @@ double EnergyTrack::joules_within(std::size_t knot, Nanoseconds time) const {
   const double level = slope(knot);
   const double straight = left.joules + level * seconds(time - left.time);
   const Nanoseconds usual = rhythm_.period();
-  if (usual <= 2 * period_ || knot == 0 || knot + 2 >= knots_.size()) return straight;
+  if (sparse() || usual <= 2 * period_ || knot == 0 || knot + 2 >= knots_.size()) return straight;
   for (std::size_t i = knot - 1; i <= knot + 1; ++i) {
     const Nanoseconds step = knots_[i + 1].time - knots_[i].time;
     if (step < usual / 2 || step > usual + usual / 2) return straight;
@@ -188,7 +189,8 @@ double EnergyTrack::joules_within(std::size_t knot, Nanoseconds time) const {
 double EnergyTrack::joules_at(Nanoseconds time) const {
   if (knots_.empty()) return joules_;
   const std::size_t before = knots_.count_until(time);
-  const Nanoseconds reach = std::max(rhythm_.period(), 2 * period_);
+  Nanoseconds reach = std::max(rhythm_.period(), 2 * period_);
+  if (sparse() && knots_.size() > 1) reach = std::max(reach, knots_.back().time - knots_[knots_.size() - 2].time);
   if (before == 0) {
     const Nanoseconds missing = std::min(knots_[0].time - time, reach);
     return knots_[0].joules - (knots_.size() > 1 ? slope(0) * seconds(missing) : 0.0);
@@ -238,7 +240,7 @@ bool EnergyTrack::settled(Nanoseconds time) const {
   const bool standing = source_ == EnergySource::kCounter && time <= time_ &&
                         time_ - change_time_ > std::max(kSecond, 5 * rhythm_.period());
   if (standing) return true;
-  const bool slow = source_ == EnergySource::kCounter && !rhythm_.faster_than_sampling();
+  const bool slow = source_ == EnergySource::kCounter && !rhythm_.faster_than_sampling() && !sparse();
   return knots_.count_until(time - 1) + (slow ? 1 : 0) < knots_.size();
 }
 

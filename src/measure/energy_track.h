@@ -98,6 +98,14 @@ class EnergyTrack {
     return source_ == EnergySource::kCounter ? rhythm_.quiet_until() : 0;
   }
 
+  // Plans the next reading of a counter that is dear to read (SensorRhythm::plan), and returns when that is due.
+  [[nodiscard]] Nanoseconds plan(Nanoseconds interval) {
+    return source_ == EnergySource::kCounter ? rhythm_.plan(interval) : 0;
+  }
+  [[nodiscard]] bool sparse() const { return source_ == EnergySource::kCounter && rhythm_.sparse(); }
+  // While sparse(): returns when a reading brings what settled(time) waits for, or a part of it.
+  [[nodiscard]] Nanoseconds told_of(Nanoseconds time) const { return rhythm_.told_of(time - rhythm_.uncertainty()); }
+
   // Returns whether the counter changes at every reading although it is read every period. If it is read less often,
   // such a counter tells as much, only later. Where readings were further apart, this cannot be told.
   [[nodiscard]] bool finer_than_period() const {

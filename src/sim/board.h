@@ -177,6 +177,7 @@ enum class SimFaultKind : std::uint32_t {
   kCounterFrozen,   // the energy counter stands still
   kCounterWraps,    // the energy counter starts again at `value` millijoules
   kCounterMissing,  // the board has no energy counter
+  kCounterCosts,    // reading the energy counter takes `value` seconds of processor time
   kUnprivileged,    // root has no privilege, unless FLYBALL_SIM_PRIVILEGED is set in the process's environment
   kHot,             // the chip is at its slowdown temperature
   kEarlyAnswer,     // a call that changes settings answers at once, and the change takes hold `value` seconds later

@@ -25,6 +25,7 @@ constexpr FaultName kFaultNames[] = {
     {"counter-frozen", SimFaultKind::kCounterFrozen, false, false, 0, 0},
     {"counter-wraps", SimFaultKind::kCounterWraps, false, true, 1, 1e15},
     {"counter-missing", SimFaultKind::kCounterMissing, false, false, 0, 0},
+    {"counter-costs", SimFaultKind::kCounterCosts, false, true, 0, 1},
     {"unprivileged", SimFaultKind::kUnprivileged, false, false, 0, 0},
     {"hot", SimFaultKind::kHot, false, false, 0, 0},
     {"early-answer", SimFaultKind::kEarlyAnswer, false, true, 0, 10},

@@ -5,12 +5,14 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <regex>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/monotonic_time.h"
 #include "base/text.h"
 #include "driver/nvml_abi.h"
 #include "flyball/sim.h"
@@ -471,6 +473,20 @@ TEST_F(Nvml, TheEnergyCounterCanBeMissingFrozenOrWrap) {
   ASSERT_EQ(flyball_sim_fault(0, "counter-reset"), FLYBALL_SIM_OK);
   ASSERT_EQ(energy(second), kNvmlSuccess);
   EXPECT_EQ(second, 0u);
+}
+
+TEST_F(Nvml, TheEnergyCounterCanBeDearToRead) {
+  up();
+  ASSERT_EQ(flyball_sim_fault(0, "counter-costs=0.0025"), FLYBALL_SIM_OK);
+  const auto cost = [&](const std::function<NvmlReturn()>& call) {
+    const Nanoseconds begin = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    EXPECT_EQ(call(), kNvmlSuccess);
+    return read_clock(CLOCK_THREAD_CPUTIME_ID) - begin;
+  };
+  unsigned long long joules = 0;
+  std::vector<NvmlFieldValue> values{field(kNvmlFieldTotalEnergy)};
+  EXPECT_GE(cost([&] { return energy(joules); }), 2'500'000);
+  EXPECT_GE(cost([&] { return NVML(library_, nvmlDeviceGetFieldValues)(gpu(), 1, values.data()); }), 2'500'000);
 }
 
 TEST_F(Nvml, AMachineThatGoesLeavesLostGpusAndANewOneCanBeUsed) {
