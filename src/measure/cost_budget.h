@@ -12,9 +12,9 @@
 // where it is while costs waver. This looks at what rounds cost, not at how many there were: they come in steps of the
 // slow sensors' rhythm, and a control that follows those would swing.
 //
-// Counters that take long to read by themselves, whatever woke the thread (an H100's: 2 to 3 ms of processor time), have
-// two thirds of what sampling may cost. Their readings count for no round, and the rest serves the others. How their
-// rhythm lets them be read seldom is told in decision 0089.
+// Counters that take long to read by themselves, whatever woke the thread (an H100's: 2 to 3 ms of processor time),
+// have two thirds of what sampling may cost. Their readings count for no round, and the rest serves the others. How
+// their rhythm lets them be read seldom is told in decision 0089.
 //
 // Not thread-safe: it belongs to the thread that reads.
 #pragma once

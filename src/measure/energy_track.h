@@ -11,6 +11,8 @@
 //    after differ and the step between lies between them, the moment of the one jump follows from the three energies
 //    (subcell resolution: Harten, "ENO schemes with subcell resolution", J. Comput. Phys. 83, 1989). Energy is
 //    conserved and adjoining intervals add up.
+//    Where the device has a record of its power, the counter's step is divided by that record's integral instead, which
+//    makes knots between: the counter says how much energy there was, the record when.
 // 3. Where no counter answers, power is integrated by trapezoids, dated back by half the sensor's period, since a
 //    reading stands that long on average.
 //
@@ -133,7 +135,8 @@ class EnergyTrack {
   };
 
   void begin(Nanoseconds time, const MeterReading& reading);
-  void follow_counter(Nanoseconds time, Joules total);
+  void follow_counter(Nanoseconds time, Joules total, const std::vector<TimedPower>& shape);
+  void divide_step(Nanoseconds change, const std::vector<TimedPower>& shape);
   void integrate(Nanoseconds time, double watts_before);
   [[nodiscard]] bool frozen(Nanoseconds time) const;
   void integrate_since_last_change(EnergySource source);
@@ -154,6 +157,7 @@ class EnergyTrack {
   OtherSource other_;
   Nanoseconds time_ = 0;         // of the latest reading
   Nanoseconds change_time_ = 0;  // when the counter was last seen to change
+  Nanoseconds step_ = 0;         // between the last two changes that were dated
   double joules_ = 0.0;          // since the first reading
   double base_joules_ = 0.0;     // joules_ at the moment when the counter stood at base_total_
   std::optional<Joules> base_total_;

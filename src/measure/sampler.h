@@ -21,6 +21,7 @@
 #include "base/monotonic_time.h"
 #include "base/names.h"
 #include "base/units.h"
+#include "driver/gpu.h"
 
 namespace flyball {
 
@@ -33,6 +34,9 @@ inline constexpr Seconds kHangLimit{0.25};
 struct MeterReading {
   std::optional<Watts> power;
   std::optional<Joules> total;
+  // How power went before, where the device knows more than its counter: mean powers, each from the time of the one
+  // before until its own. The counter's steps are divided by them.
+  std::vector<TimedPower> shape{};
 };
 
 struct Meter {

@@ -84,6 +84,7 @@ constexpr std::string_view kCalls[] = {
     "nvmlDeviceGetPowerManagementMode",
     "nvmlDeviceGetPowerState",
     "nvmlDeviceGetPowerUsage",
+    "nvmlDeviceGetSamples",
     "nvmlDeviceGetSerial",
     "nvmlDeviceGetSupportedClocksEventReasons",
     "nvmlDeviceGetSupportedClocksThrottleReasons",

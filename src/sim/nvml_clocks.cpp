@@ -1,6 +1,7 @@
 // The calls of the simulated vendor library that tell clocks, power, energy and temperature, and those that set them.
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "base/monotonic_time.h"
 #include "sim/nvml_calls.h"
@@ -328,6 +329,32 @@ NvmlReturn nvmlDeviceGetFieldValues(NvmlDevice device, int count, NvmlFieldValue
       values != nullptr && count > 0 &&
       std::any_of(values, values + count, [](const NvmlFieldValue& one) { return one.field == kNvmlFieldTotalEnergy; });
   return counter ? on_counter(device, kCall, answer) : on_state(device, kCall, answer);
+}
+NvmlReturn nvmlDeviceGetSamples(NvmlDevice device, unsigned type, unsigned long long after_us, unsigned* value_type,
+                                unsigned* count, NvmlSample* samples) {
+  return on_board(device, "nvmlDeviceGetSamples", [&](Machine& machine, std::size_t board) -> NvmlReturn {
+    if (value_type == nullptr || count == nullptr) return kNvmlErrorInvalidArgument;
+    if (type != kNvmlTotalPowerSamples) return kNvmlErrorNotSupported;
+    std::vector<SimPowerSample> record;
+    {
+      BoardAccess access(machine, board);
+      record = power_samples_of(access.spec(), access.state());
+      access.commit();
+    }
+    // The times of a machine that stands still are no times of the world.
+    if (machine.shared().time_scale == 0.0) record.clear();
+    const unsigned room = samples == nullptr ? 0 : *count;
+    *value_type = kNvmlValueUnsignedInt;
+    *count = samples == nullptr ? static_cast<unsigned>(record.size()) : 0;
+    const Nanoseconds since_1970 = read_clock(CLOCK_REALTIME) - wall_now();
+    for (const SimPowerSample& sample : record) {
+      const auto time_us = static_cast<unsigned long long>((machine.wall_time_of(sample.time) + since_1970) / 1'000);
+      if (time_us <= after_us || *count >= room) continue;
+      samples[*count].timestamp_us = time_us;
+      samples[(*count)++].value.unsigned_int = to_milliwatts(sample.power);
+    }
+    return *count > 0 ? kNvmlSuccess : kNvmlErrorNotFound;
+  });
 }
 NvmlReturn nvmlDeviceGetPowerManagementMode(NvmlDevice device, unsigned* mode) {
   return give(device, "nvmlDeviceGetPowerManagementMode", mode, [](auto&, auto&) { return kNvmlFeatureEnabled; });
