@@ -217,7 +217,7 @@ bool read_meter(Core& core, std::size_t index, Shift& shift, Nanoseconds due, co
   }
   slot.failures_in_row = 0;
   ++slot.readings;
-  if (due != 0 && begin > due + core.period) ++slot.late;
+  if (due != 0 && begin > due + core.period && !slot.dear) ++slot.late;  // a dear one's change has long been there
   slot.track.add(begin + (end - begin) / 2, reading);
   plan_next(slot, begin, core.period, budget.periods(), dear_interval);
   return true;
