@@ -64,7 +64,8 @@ std::vector<TimedPower> without_low_pass(const std::vector<TimedPower>& samples,
     const Nanoseconds span = samples[i].time - samples[i - 1].time;
     if (span <= 0) continue;
     const Watts rise = samples[i].power - samples[i - 1].power;
-    // The filter's output grows by its distance from the input, over the time constant.
+    // The filter's output grows by its distance from the input, over the time constant. A sample counts for all the
+    // time since the one before: on an H100's record that fits the counter better than the mean of both.
     result.push_back(
         {samples[i].time, std::max(Watts(0), samples[i].power + rise * (time_constant / to_seconds(span)))});
   }

@@ -45,8 +45,8 @@ struct TimedPower {
   Watts power;
 };
 
-// Returns what went into a first-order low pass that gave `samples`: mean powers between each two of them. A time constant
-// that is wrong moves energy by about as much time, and loses none.
+// Returns what went into a first-order low pass that gave `samples`: mean powers between each two of them. A time
+// constant that is wrong moves energy by about as much time, and loses none.
 [[nodiscard]] std::vector<TimedPower> without_low_pass(const std::vector<TimedPower>& samples, Seconds time_constant);
 
 // Why the clock is below what was asked. A set of bits.

@@ -10,8 +10,9 @@
 namespace flyball {
 namespace {
 
-// From when on the driver's record of power is asked for at a change of the counter, which takes some 60 us: it is worth
-// that where the counter is too dear to be read at each of its changes. Several readings in a row are not long by chance.
+// From when on the driver's record of power is asked for at a change of the counter, which takes some 60 us: it is
+// worth that where the counter is too dear to be read at each of its changes. Several readings in a row are not long by
+// chance.
 constexpr Nanoseconds kDear = 200'000;
 constexpr int kSurelyDear = 8;
 // The record is to begin before the last step of the counter, of which the sampler may not have known what to make.

@@ -274,8 +274,8 @@ struct SimPowerSample {
   Nanoseconds time = 0;  // simulated
   Watts power;
 };
-// Returns the driver's record of the board's power, oldest first, as an H100's keeps it: every 20 ms the power through a
-// first-order low pass of 15 ms, the latest 120.
+// Returns the driver's record of the board's power, oldest first, as an H100's keeps it: every 20 ms the power through
+// a first-order low pass of 15 ms, the latest 120.
 [[nodiscard]] std::vector<SimPowerSample> power_samples_of(const BoardSpec& spec, const BoardState& state);
 
 // Returns the energy counter, faults included, in the vendor's millijoules.

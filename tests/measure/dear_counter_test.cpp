@@ -57,9 +57,9 @@ DearReading reading_of(const StaircaseSensor& sensor) {
   return {[sensor](Nanoseconds t) { return sensor.counter(t); }};
 }
 
-// Thirteen changes of 100 ms find the rhythm (four gaps, of which no rhythm is known, and eight that keep it): 1.3 s, 325
-// readings. From then on a minute has 120 readings, one for five changes, and looks after 16, 32, 64, ... changes, of up
-// to ten readings each.
+// Thirteen changes of 100 ms find the rhythm (four gaps, of which no rhythm is known, and eight that keep it): 1.3 s,
+// 325 readings. From then on a minute has 120 readings, one for five changes, and looks after 16, 32, 64, ... changes,
+// of up to ten readings each.
 TEST(DearCounter, IsReadOncePerSeveralChanges) {
   DearReading dear = reading_of(StaircaseSensor(two_hundred_watts, kSensor, 1'234'567));
   dear.go_on_until(120 * kSecond);
@@ -108,8 +108,8 @@ TEST(DearCounter, IsFollowedWhereItDrifts) {
   EXPECT_NEAR(dear.track.sensor_period().value(), 0.09998, 0.00002);
 }
 
-// The driver was loaded anew: from 30 s on the changes come 60 ms later, or every 80 ms. A look finds out, at the latest
-// 51 s later, and the rhythm is learnt anew.
+// The driver was loaded anew: from 30 s on the changes come 60 ms later, or every 80 ms. A look finds out, at the
+// latest 51 s later, and the rhythm is learnt anew.
 TEST(DearCounter, IsFoundAgainWhereItsRhythmChanges) {
   for (const Nanoseconds period : {kSensor, 80 * kMillisecond}) {
     const StaircaseSensor before(two_hundred_watts, kSensor, 1'234'567);
@@ -126,8 +126,8 @@ TEST(DearCounter, IsFoundAgainWhereItsRhythmChanges) {
   }
 }
 
-// A window that ends at any time, also where a reading at its end cannot tell whether it saw the change that is due: one
-// reading after its next change says all that can be known.
+// A window that ends at any time, also where a reading at its end cannot tell whether it saw the change that is due:
+// one reading after its next change says all that can be known.
 TEST(DearCounter, SettlesAWindowAtItsNextChange) {
   DearReading dear = reading_of(StaircaseSensor(two_hundred_watts, kSensor, 1'234'567));
   Nanoseconds end = 20 * kSecond;
@@ -201,7 +201,8 @@ TEST(DearCounterOfASampler, KeepsWithinTheBudget) {
   ASSERT_TRUE(sampler.settle(end, Seconds(60)));
   const IntervalEnergy window = sampler.energy_between(0, begin, end);
   EXPECT_TRUE(window.complete);
-  // Each end is known to how well the time of a change is: at most an eighth of the period, and what it was moved since.
+  // Each end is known to how well the time of a change is: at most an eighth of the period, and what it was moved
+  // since.
   EXPECT_NEAR(window.energy.value(), 100.0 * to_seconds(end - begin).value(), 100.0 * 2 * 0.025);
 }
 

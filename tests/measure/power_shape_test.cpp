@@ -81,9 +81,9 @@ EnergyTrack replay(const Recording& recording, Shape shape) {
 // What a pulse took, from the counter as it was seen at each of its changes, without the track: the energy of the steps
 // that the pulse lies in, less what the idle board took in the rest of their time. Between pulses it took 122 to 124 W
 // (steps without a pulse). A step's energy may be 10 ms old, and power falls for some 35 ms after the kernel's end, so
-// that the last step must end later than that; 0 where it has the next pulse, too. The pulses of 20 to 200 ms so take 764
-// to 772 W in the mean of each length, as long loads do at their begin (770 W); those of 10 ms 859 W, since 35 ms of
-// falling power are much of so short a time.
+// that the last step must end later than that; 0 where it has the next pulse, too. The pulses of 20 to 200 ms so take
+// 764 to 772 W in the mean of each length, as long loads do at their begin (770 W); those of 10 ms 859 W, since 35 ms
+// of falling power are much of so short a time.
 double counted_joules(const Recording& recording, std::size_t i) {
   constexpr double kIdle = 123.0;
   const Recording::Pulse& pulse = recording.pulses[i];
@@ -160,9 +160,9 @@ TEST(PowerShape, LeavesTheCountersAmountsAsTheyAre) {
   }
 }
 
-// A board at 100 W, and at 500 W from 1.26 to 1.30 s. Its counter is seen to change by 36 J between two readings each at
-// 1.19 and 1.20 s, and at 1.398 and 1.402 s, which dates the changes at 1.195 and 1.4 s. The record has the right times
-// and 10 % too much of power, as sensors do.
+// A board at 100 W, and at 500 W from 1.26 to 1.30 s. Its counter is seen to change by 36 J between two readings each
+// at 1.19 and 1.20 s, and at 1.398 and 1.402 s, which dates the changes at 1.195 and 1.4 s. The record has the right
+// times and 10 % too much of power, as sensors do.
 TEST(PowerShape, IsScaledToWhatTheCounterSays) {
   const auto track_with = [](Nanoseconds first, Nanoseconds last) {
     EnergyTrack track(4 * kMillisecond, 1'000);
@@ -193,7 +193,8 @@ TEST(PowerShape, IsScaledToWhatTheCounterSays) {
   }
 }
 
-// A filter that begins at 100 W and is given 500 W from 20 ms on goes to 500 - 400 exp(-t / 15 ms); a sample every 1 ms.
+// A filter that begins at 100 W and is given 500 W from 20 ms on goes to 500 - 400 exp(-t / 15 ms); a sample every 1
+// ms.
 TEST(PowerShape, UndoesTheLowPass) {
   std::vector<TimedPower> samples;
   for (int ms = 0; ms <= 80; ++ms) {
