@@ -34,6 +34,7 @@ Meter meter_of(std::shared_ptr<const GpuDevice> gpu) {
     Nanoseconds changed_before = 0;
     std::optional<Nanoseconds> power_at;
     int dear_in_row = 0;
+    bool changed = false;  // at the latest reading
   };
   std::string label = gpu->label();
   return {std::move(label), [gpu = std::move(gpu), state = State{}]() mutable {
@@ -42,10 +43,13 @@ Meter meter_of(std::shared_ptr<const GpuDevice> gpu) {
             reading.total = gpu->total_energy();
             const Nanoseconds now = Sampler::now();
             state.dear_in_row = now - begin > kDear ? std::min(state.dear_in_row + 1, kSurelyDear) : 0;
-            if (reading.total && reading.total != state.total) {
-              if (state.dear_in_row == kSurelyDear) reading.shape = gpu->power_samples(state.changed_before - kMargin);
-              state.changed_before = std::exchange(state.changed_at, now);
+            const bool changed = reading.total && reading.total != state.total;
+            // The sampler may have left the reading before out, and takes the change from this one.
+            if (state.dear_in_row == kSurelyDear && (changed || state.changed)) {
+              reading.shape = gpu->power_samples(state.changed_before - kMargin);
             }
+            if (changed) state.changed_before = std::exchange(state.changed_at, now);
+            state.changed = changed;
             state.total = reading.total;
             if (!reading.total || !state.power_at || now - *state.power_at >= most_age(now - state.changed_at)) {
               state.power_at = now;

@@ -152,8 +152,9 @@ TEST_F(SampledEnergy, TellsBurstsThatACounterTooDearToReadOftenDoesNot) {
     measured_joules += window.energy.value();
     expected += after.joules - before.joules;
   }
-  // Evenly over 0.3 s and more it would be less than half. The ends of a burst lie within a sample of 20 ms each.
-  EXPECT_NEAR(measured_joules, expected, tolerance(0.1) * expected);
+  // Evenly over steps of 240 ms it would be half of it. A busy machine dates the counter's changes some milliseconds
+  // wrongly, and at each end of a burst an error of 10 ms is a tenth of it.
+  EXPECT_NEAR(measured_joules, expected, tolerance(0.25) * expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, OfEveryModel,
