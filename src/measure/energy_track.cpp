@@ -27,8 +27,8 @@ double seconds(Nanoseconds time) { return static_cast<double>(time) / 1e9; }
 EnergyTrack::EnergyTrack(Nanoseconds period, std::size_t capacity)
     : period_(period), samples_(capacity), knots_(capacity) {}
 
-void EnergyTrack::add(Nanoseconds time, const MeterReading& reading) {
-  if (sparse() && reading.total && !rhythm_.tells_which(time)) return;
+void EnergyTrack::add(Nanoseconds time, const MeterReading& reading, Nanoseconds took) {
+  if (sparse() && reading.total && !rhythm_.tells_which(time, took)) return;
   const double watts_before = watts_;
   const bool knew_watts = knows_watts_;
   if (reading.power) {

@@ -24,6 +24,7 @@
 // found to stand still.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -88,8 +89,8 @@ class EnergyTrack {
   // `period` is how often add() is going to be called.
   EnergyTrack(Nanoseconds period, std::size_t capacity);
 
-  // `time` must be later than at the previous call.
-  void add(Nanoseconds time, const MeterReading& reading);
+  // `time`, the middle of a reading that took so long, must be later than at the previous call.
+  void add(Nanoseconds time, const MeterReading& reading, Nanoseconds took = 0);
 
   [[nodiscard]] IntervalEnergy energy_between(Nanoseconds begin, Nanoseconds end) const;
   // Returns whether no later reading can change what energy_between() says up to `time`.
@@ -105,8 +106,10 @@ class EnergyTrack {
     return source_ == EnergySource::kCounter ? rhythm_.plan(interval) : 0;
   }
   [[nodiscard]] bool sparse() const { return source_ == EnergySource::kCounter && rhythm_.sparse(); }
-  // While sparse(): returns when a reading brings what settled(time) waits for, or a part of it.
-  [[nodiscard]] Nanoseconds told_of(Nanoseconds time) const { return rhythm_.told_of(time - rhythm_.uncertainty()); }
+  // While sparse(): returns when, after `now`, a reading brings what settled(time) waits for, or a part of it.
+  [[nodiscard]] Nanoseconds told_of(Nanoseconds time, Nanoseconds now) const {
+    return rhythm_.told_of(std::max(time - rhythm_.uncertainty(), now - rhythm_.period() / 8));
+  }
 
   // Returns whether the counter changes at every reading although it is read every period. If it is read less often,
   // such a counter tells as much, only later. Where readings were further apart, this cannot be told.

@@ -10,13 +10,13 @@
 namespace flyball {
 namespace {
 
-// From when on the driver's record of power is asked for at a change of the counter, which takes some 60 us: it is
+// From when on the driver's record of power is asked for with each reading of the counter. It takes some 60 us, and is
 // worth that where the counter is too dear to be read at each of its changes. Several readings in a row are not long by
 // chance.
 constexpr Nanoseconds kDear = 200'000;
 constexpr int kSurelyDear = 8;
-// The record is to begin before the last step of the counter, of which the sampler may not have known what to make.
-constexpr Nanoseconds kMargin = 250 * kMillisecond;
+// So far back the record is to reach: two of the longest steps that a sampler takes.
+constexpr Nanoseconds kRecord = 2'000 * kMillisecond;
 
 // How old a power may be before it is read again. It is read with the counter's change, and seldom while the counter
 // stands, unless that has stood for so long that the power may have to take its place.
@@ -31,10 +31,8 @@ Meter meter_of(std::shared_ptr<const GpuDevice> gpu) {
   struct State {
     std::optional<Joules> total;
     Nanoseconds changed_at = 0;
-    Nanoseconds changed_before = 0;
     std::optional<Nanoseconds> power_at;
     int dear_in_row = 0;
-    bool changed = false;  // at the latest reading
   };
   std::string label = gpu->label();
   return {std::move(label), [gpu = std::move(gpu), state = State{}]() mutable {
@@ -43,13 +41,8 @@ Meter meter_of(std::shared_ptr<const GpuDevice> gpu) {
             reading.total = gpu->total_energy();
             const Nanoseconds now = Sampler::now();
             state.dear_in_row = now - begin > kDear ? std::min(state.dear_in_row + 1, kSurelyDear) : 0;
-            const bool changed = reading.total && reading.total != state.total;
-            // The sampler may have left the reading before out, and takes the change from this one.
-            if (state.dear_in_row == kSurelyDear && (changed || state.changed)) {
-              reading.shape = gpu->power_samples(state.changed_before - kMargin);
-            }
-            if (changed) state.changed_before = std::exchange(state.changed_at, now);
-            state.changed = changed;
+            if (state.dear_in_row == kSurelyDear) reading.shape = gpu->power_samples(now - kRecord);
+            if (reading.total != state.total) state.changed_at = now;
             state.total = reading.total;
             if (!reading.total || !state.power_at || now - *state.power_at >= most_age(now - state.changed_at)) {
               state.power_at = now;

@@ -157,10 +157,10 @@ void plan_next(Slot& slot, Nanoseconds read_at, Nanoseconds period, std::int64_t
 }
 
 // A dear counter that told nothing yet of the time that somebody asked for is read after its next change.
-void plan_for_asked(Slot& slot, Nanoseconds asked_for) {
+void plan_for_asked(Slot& slot, Nanoseconds asked_for, Nanoseconds now) {
   const std::lock_guard lock(slot.mutex);
   if (!slot.track.sparse() || slot.track.settled(asked_for)) return;
-  slot.due_at = slot.quiet_until = std::min(slot.due_at, slot.track.told_of(asked_for));
+  slot.due_at = slot.quiet_until = std::min(slot.due_at, slot.track.told_of(asked_for, now));
 }
 
 bool passed_over(const Slot& slot, bool regular, Nanoseconds now) {
@@ -218,7 +218,7 @@ bool read_meter(Core& core, std::size_t index, Shift& shift, Nanoseconds due, co
   slot.failures_in_row = 0;
   ++slot.readings;
   if (due != 0 && begin > due + core.period && !slot.dear) ++slot.late;  // a dear one's change has long been there
-  slot.track.add(begin + (end - begin) / 2, reading);
+  slot.track.add(begin + (end - begin) / 2, reading, end - begin);
   plan_next(slot, begin, core.period, budget.periods(), dear_interval);
   return true;
 }
@@ -231,7 +231,7 @@ Nanoseconds next_due(Core& core, Nanoseconds due, Nanoseconds now) {
   Nanoseconds patience = 0;
   for (const auto& slot : core.slots) {
     if (!slot->answering) continue;
-    if (slot->dear) plan_for_asked(*slot, core.asked_for);
+    if (slot->dear) plan_for_asked(*slot, core.asked_for, now);
     const Nanoseconds wanted = std::max(slot->asked_again_at, slot->due_at);
     if (slot->periods == 1) {
       needed = std::min(needed, wanted);

@@ -29,7 +29,8 @@ void SensorRhythm::add(Nanoseconds time, bool changed) {
     if (run_length_ >= kSteady) {
       // A reading that came late may find several steps at once; how many, the rhythm itself tells.
       const bool late = sparse_ || (sampling > 4 * usual_sampling_ && period_ > 2 * usual_sampling_);
-      const std::int64_t steps = late ? std::max<std::int64_t>(1, (time - dated_ + period_ / 32) / period_) : 1;
+      const Nanoseconds early = sparse_ ? 0 : period_ / 32;  // tells_which()
+      const std::int64_t steps = late ? std::max<std::int64_t>(1, (time - dated_ + early) / period_) : 1;
       run_length_ += steps;
       foretold_ = dated_ + steps * period_;
       if (!late) period_ = (time - run_begin_) / run_length_;
@@ -83,7 +84,7 @@ void SensorRhythm::rest(Nanoseconds error) {
 Nanoseconds SensorRhythm::plan(Nanoseconds interval) {
   const bool steady = run_length_ >= kSteady && misses_ == 0 && !faster_than_sampling();
   const std::int64_t unseen = run_length_ - looked_at_;
-  sparse_ = interval > 0 && steady && unseen < std::clamp(looked_at_, kSteady, kMostUnseen);
+  sparse_ = interval > 0 && steady && unseen < std::clamp(looked_at_ / 2, kSteady / 2, kMostUnseen);
   if (!sparse_) return quiet_until_;
   was_sparse_ = true;
   const Nanoseconds changes = std::max<Nanoseconds>(1, (interval + period_ - 1) / period_);
@@ -97,8 +98,8 @@ Nanoseconds SensorRhythm::told_of(Nanoseconds time) const {
 
 Nanoseconds SensorRhythm::uncertainty() const { return std::min(period_ / 8, usual_sampling_ / 2 + unsteadiness_); }
 
-bool SensorRhythm::tells_which(Nanoseconds time) const {
-  const Nanoseconds margin = uncertainty();
+bool SensorRhythm::tells_which(Nanoseconds time, Nanoseconds took) const {
+  const Nanoseconds margin = uncertainty() + took / 2;
   return !sparse_ || (time - dated_ + margin) % period_ >= 2 * margin;
 }
 

@@ -19,7 +19,7 @@ class SensorRhythm {
   // Plans the next reading of a sensor that is dear to read, after each reading, and returns when that is due: once for
   // about `interval` (0: for the next change, as of other sensors), a quarter of a period after a change, since reading
   // may take longer while the sensor is being renewed. Several changes are then told by one reading and dated by the
-  // rhythm. The change itself is looked for again whenever the run of changes has become twice as long, and every
+  // rhythm. The change itself is looked for again whenever the run of changes has become half as long again, and every
   // kMostUnseen changes, so that the rhythm is known more and more finely and a drift is followed. While no rhythm is
   // known, the time that is returned lies in the past.
   [[nodiscard]] Nanoseconds plan(Nanoseconds interval);
@@ -30,8 +30,8 @@ class SensorRhythm {
   // How well the times of changes that nobody saw are known; about.
   [[nodiscard]] Nanoseconds uncertainty() const;
   // Returns false for a reading at about the time of a change, of which nobody can say whether it has seen that change
-  // if several may have happened since the reading before.
-  [[nodiscard]] bool tells_which(Nanoseconds time) const;
+  // if several may have happened since the reading before. `took` is how long it took, with `time` in the middle.
+  [[nodiscard]] bool tells_which(Nanoseconds time, Nanoseconds took) const;
 
   [[nodiscard]] Nanoseconds period() const { return period_; }  // 0 while unknown
   // Whether nearly every reading brings a new value, so that the sensor is at least as fast as the sampling.
