@@ -1,4 +1,5 @@
-// What sampling costs: processor time of a process that reads 8 simulated boards, at most every 4 ms.
+// What sampling costs: processor time of a process that reads 8 simulated boards, at most every 4 ms; and one board and
+// all of them with energy counters that are as dear to read as an H100's, with and without the usual budget.
 //
 //   build/bench/bench/sampler_cost [SECONDS]
 #include <fmt/format.h>
@@ -24,15 +25,20 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
+constexpr double kDearReadingSeconds = 0.0025;
+constexpr double kOf16Processors = 16 * 0.0007;  // what sampling may cost there
+
 struct Cost {
   double share = 0.0;     // of one core
   double late = 0.0;      // of the readings
   double readings = 0.0;  // a second, of all meters
 };
 
-Cost cost_of(std::vector<Meter> meters, double seconds) {
-  Sampler sampler(std::move(meters));
-  ::usleep(2'000'000);  // until the sensors' rhythm is known
+Cost cost_of(std::vector<Meter> meters, double seconds, double most_cost = 0.0) {
+  Sampler::Options options;
+  options.most_cost = most_cost;
+  Sampler sampler(std::move(meters), options);
+  ::usleep(3'000'000);  // until the sensors' rhythm is known
   const double before = processor_seconds();
   const Nanoseconds begin = Sampler::now();
   ::usleep(static_cast<useconds_t>(seconds * 1e6));
@@ -76,6 +82,16 @@ void run(double seconds) {
   }
   print("the sampler alone (meters that cost nothing)", cost_of(nothing, seconds));
   print("with simulated boards", cost_of(boards, seconds));
+  for (std::size_t board = 0; board < boards.size(); ++board) {
+    BoardAccess access(*machine, board);
+    static_cast<void>(
+        add_fault(access.spec(), access.state(), {SimFaultKind::kCounterCosts, 0, kDearReadingSeconds, {}}));
+    access.commit();
+  }
+  print("one board whose counter takes 2.5 ms to read", cost_of({boards.front()}, seconds));
+  print("the same within 1.12 % of a core (0.07 % of 16)", cost_of({boards.front()}, seconds, kOf16Processors));
+  print("eight such boards", cost_of(boards, seconds));
+  print("the same within 1.12 % of a core", cost_of(boards, seconds, kOf16Processors));
   Machine::remove(request.name);
 }
 

@@ -86,6 +86,7 @@ class AbsentGpu final : public GpuDevice {
   }
   Watts power() const override { return gpu().power(); }
   std::optional<Joules> total_energy() const override { return gpu().total_energy(); }
+  std::vector<TimedPower> power_samples(Nanoseconds after) const override { return gpu().power_samples(after); }
   Megahertz sm_clock() const override { return gpu().sm_clock(); }
   Megahertz memory_clock() const override { return gpu().memory_clock(); }
   double temperature_celsius() const override { return gpu().temperature_celsius(); }

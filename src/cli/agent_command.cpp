@@ -152,8 +152,8 @@ void add_agent_command(const Command& program) {
   add_value(command, "--state-dir", options->state_dir, parse_path, "DIR",
             "folder in which the agent notes what it may have changed (default /var/lib/flyball)");
   add_value(command, "--period", options->period, parse_duration, "TIME",
-            "time between two samples of the power stream (default 4ms, processors less often where that would cost "
-            "more than 0.1 % of the node)");
+            "time between two samples of the power stream (default 4ms; processors, and GPUs that take long to answer, "
+            "less often where that would cost more than 0.1 % of the node)");
   command.add_flag("--no-zeusd", options->no_zeusd, "leave out the interface of zeusd");
   command.footer(
       "Runs until SIGTERM or Ctrl-C, then brings every GPU back to its defaults. Needs\n"

@@ -15,8 +15,8 @@ void add_measuring_options(const Command& app, MeasuringOptions& options) {
             "GPUs to measure, such as 0,1, or none (default: all of the machine)");
   app.add_flag("--no-cpu", options.no_cpu, "leave out processors and their memory");
   add_value(app, "--period", options.period, parse_duration, "TIME",
-            "time between two readings (default: 4ms, processors less often where that would cost more than 0.1 % of "
-            "the machine)");
+            "time between two readings (default: 4ms; processors, and GPUs that take long to answer, less often where "
+            "that would cost more than 0.1 % of the machine)");
   app.add_option(kProgramArgument, options.command, "the program and its arguments, after --");
 }
 

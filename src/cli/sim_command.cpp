@@ -422,6 +422,7 @@ void add_fault_command(const Command& parent) {
       "  counter-wraps=MJ   the energy counter restarts at so many millijoules\n"
       "  counter-reset      the energy counter is zero now\n"
       "  counter-missing    there is no energy counter, as before Volta\n"
+      "  counter-costs=S    a reading of the energy counter takes S seconds of processor time (an H100: 0.0025)\n"
       "  unprivileged       root is refused, unless FLYBALL_SIM_PRIVILEGED=1\n"
       "  hot                thermal throttling\n"
       "  early-answer=S     calls that set clocks answer at once; the change takes hold S seconds later\n\n"

@@ -40,6 +40,15 @@ struct PowerLimitRange {
   Watts standard;  // after a reset
 };
 
+struct TimedPower {
+  Nanoseconds time = 0;  // CLOCK_MONOTONIC
+  Watts power;
+};
+
+// Returns what went into a first-order low pass that gave `samples`: mean powers between each two of them. A time
+// constant that is wrong moves energy by about as much time, and loses none.
+[[nodiscard]] std::vector<TimedPower> without_low_pass(const std::vector<TimedPower>& samples, Seconds time_constant);
+
 // Why the clock is below what was asked. A set of bits.
 enum class ThrottleReason : std::uint32_t {
   kNone = 0,
@@ -88,6 +97,10 @@ class GpuDevice {
   [[nodiscard]] virtual Watts power() const = 0;
   // Energy since the driver was loaded; nothing where the device has no counter (before Volta).
   [[nodiscard]] virtual std::optional<Joules> total_energy() const = 0;
+  // The driver's own record of the board's power after that time (CLOCK_MONOTONIC), oldest first: mean powers, each
+  // from the time of the one before until its own. They tell how power went, the counter how much it was. Empty where
+  // the driver keeps none.
+  [[nodiscard]] virtual std::vector<TimedPower> power_samples([[maybe_unused]] Nanoseconds after) const { return {}; }
   [[nodiscard]] virtual Megahertz sm_clock() const = 0;
   [[nodiscard]] virtual Megahertz memory_clock() const = 0;
   [[nodiscard]] virtual double temperature_celsius() const = 0;

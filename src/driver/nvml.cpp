@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/monotonic_time.h"
 #include "driver/gpu_vendors.h"
 #include "driver/nvml_abi.h"
 #include "driver/shared_library.h"
@@ -70,6 +71,7 @@ struct NvmlCalls {
   Call<decltype(nvmlDeviceGetPowerUsage)> power{library, "nvmlDeviceGetPowerUsage"};
   Call<decltype(nvmlDeviceGetFieldValues)> fields{library, "nvmlDeviceGetFieldValues"};
   Call<decltype(nvmlDeviceGetTotalEnergyConsumption)> energy{library, "nvmlDeviceGetTotalEnergyConsumption"};
+  Call<decltype(nvmlDeviceGetSamples)> samples{library, "nvmlDeviceGetSamples"};
   Call<decltype(nvmlDeviceGetClockInfo)> clock{library, "nvmlDeviceGetClockInfo"};
   Call<decltype(nvmlDeviceGetTemperature)> temperature{library, "nvmlDeviceGetTemperature"};
   Call<decltype(nvmlDeviceGetTemperatureV)> temperature_v{library, "nvmlDeviceGetTemperatureV"};
@@ -162,6 +164,28 @@ class NvmlGpu final : public GpuDevice {
     if (nvml_fault_of(code) == DeviceFault::kUnsupported) return std::nullopt;
     check(code, "reading the energy counter");
     return from_millijoules(value);
+  }
+
+  // Begins a while before `after`, since what went into the low pass follows from two samples.
+  std::vector<TimedPower> power_samples(Nanoseconds after) const override {
+    constexpr Seconds kLowPass{0.015};  // measured on an H100
+    constexpr Nanoseconds kBefore = 100'000'000;
+    std::vector<NvmlSample> samples(256);  // an H100 keeps 120
+    auto count = static_cast<unsigned>(samples.size());
+    unsigned type = 0;
+    const Nanoseconds since_1970 = read_clock(CLOCK_REALTIME) - monotonic_now();
+    const Nanoseconds begin = std::max<Nanoseconds>(0, after - kBefore + since_1970);
+    if (call_.samples(handle_, kNvmlTotalPowerSamples, static_cast<unsigned long long>(begin / 1'000), &type, &count,
+                      samples.data()) != kNvmlSuccess ||
+        type != kNvmlValueUnsignedInt) {
+      return {};
+    }
+    std::vector<TimedPower> record;
+    for (std::size_t i = 0; i < std::min<std::size_t>(count, samples.size()); ++i) {
+      record.push_back({static_cast<Nanoseconds>(samples[i].timestamp_us) * 1'000 - since_1970,
+                        from_milliwatts(samples[i].value.unsigned_int)});
+    }
+    return without_low_pass(record, kLowPass);
   }
 
   Megahertz sm_clock() const override { return clock(kNvmlClockSm, "reading the SM clock"); }

@@ -97,6 +97,8 @@ inline constexpr unsigned kNvmlPowerScopeModule = 1;
 inline constexpr unsigned kNvmlValueUnsignedInt = 1;
 inline constexpr unsigned kNvmlValueUnsignedLongLong = 3;
 
+inline constexpr unsigned kNvmlTotalPowerSamples = 0;  // nvmlSamplingType_t: mW, unsigned int
+
 // Sizes of text buffers that callers pass, the ending zero included.
 inline constexpr unsigned kNvmlNameSize = 96;
 inline constexpr unsigned kNvmlUuidSize = 96;
@@ -203,6 +205,12 @@ struct NvmlFieldValue {       // nvmlFieldValue_t
 };
 static_assert(sizeof(NvmlFieldValue) == 40 && offsetof(NvmlFieldValue, value) == 32);
 
+struct NvmlSample {  // nvmlSample_t
+  unsigned long long timestamp_us;
+  NvmlValue value;
+};
+static_assert(sizeof(NvmlSample) == 16);
+
 // NOLINTBEGIN(readability-identifier-naming): the vendor's names
 extern "C" {
 
@@ -283,6 +291,10 @@ NvmlReturn nvmlDeviceGetPowerState(NvmlDevice device, unsigned* state);
 NvmlReturn nvmlDeviceGetPowerUsage(NvmlDevice device, unsigned* milliwatts);
 NvmlReturn nvmlDeviceGetTotalEnergyConsumption(NvmlDevice device, unsigned long long* millijoules);
 NvmlReturn nvmlDeviceGetFieldValues(NvmlDevice device, int count, NvmlFieldValue* values);
+// What the driver has recorded after a time, oldest first. `count` is the room in, the number out; without room the
+// answer is how many there may be at most.
+NvmlReturn nvmlDeviceGetSamples(NvmlDevice device, unsigned type, unsigned long long after_us, unsigned* value_type,
+                                unsigned* count, NvmlSample* samples);
 NvmlReturn nvmlDeviceGetPowerManagementMode(NvmlDevice device, unsigned* mode);
 NvmlReturn nvmlDeviceGetPowerManagementLimit(NvmlDevice device, unsigned* milliwatts);
 NvmlReturn nvmlDeviceGetPowerManagementDefaultLimit(NvmlDevice device, unsigned* milliwatts);

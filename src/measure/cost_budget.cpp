@@ -18,6 +18,7 @@ constexpr double kUsualShare = 0.001;
 constexpr double kSamplingPart = 0.7;
 constexpr double kSpare = 1.1;
 constexpr double kTooLarge = 0.8;
+constexpr double kDearPart = 2.0 / 3.0;
 // Where nearly every round is needed, there is nothing to save.
 constexpr double kNearlyAll = 0.9;
 
@@ -31,7 +32,14 @@ CostBudget::CostBudget(double most, Nanoseconds period, Nanoseconds begin)
       most_periods_(std::max<std::int64_t>(1, static_cast<std::int64_t>(kLongestSeconds / period_s_ + 1e-9))),
       next_look_(begin + kBegin) {}
 
-void CostBudget::count_round(bool needed, Nanoseconds late) {
+Nanoseconds CostBudget::dear_interval(Nanoseconds processor_time) const {
+  constexpr double kLongestNanoseconds = 1e9;
+  return static_cast<Nanoseconds>(
+      std::min(kLongestNanoseconds, static_cast<double>(processor_time) / (kDearPart * most_)));
+}
+
+void CostBudget::count_round(bool needed, Nanoseconds late, Nanoseconds dear) {
+  latest_.dear_seconds += to_seconds(dear).value();
   latest_.rounds += 1.0;
   latest_.needed += needed ? 1.0 : 0.0;
   latest_.seconds -= to_seconds(late).value();
@@ -45,6 +53,7 @@ void CostBudget::look(Nanoseconds now, Nanoseconds processor_time) {
     sums_.processor_seconds = sums_.processor_seconds / 2.0 + to_seconds(processor_time - processor_time_).value();
     sums_.rounds = sums_.rounds / 2.0 + latest_.rounds;
     sums_.needed = sums_.needed / 2.0 + latest_.needed;
+    sums_.dear_seconds = sums_.dear_seconds / 2.0 + latest_.dear_seconds;
     choose();
   }
   latest_ = {};
@@ -57,8 +66,8 @@ void CostBudget::choose() {
   if (sums_.rounds <= 0.0 || sums_.seconds <= 0.0) return;
   const double needed = sums_.needed / sums_.seconds;
   if (needed > kNearlyAll / period_s_) return;
-  const double cost = sums_.processor_seconds / sums_.rounds;
-  const double room = most_ - cost * needed;
+  const double cost = std::max(0.0, sums_.processor_seconds - sums_.dear_seconds) / sums_.rounds;
+  const double room = most_ - sums_.dear_seconds / sums_.seconds - cost * needed;
   const double wanted = room > 0.0 ? cost * (1.0 / period_s_ - needed) / room : HUGE_VAL;
   const auto at_least = [&](double k) {
     return static_cast<std::int64_t>(std::ceil(std::clamp(k, 1.0, static_cast<double>(most_periods_))));

@@ -12,6 +12,10 @@
 // where it is while costs waver. This looks at what rounds cost, not at how many there were: they come in steps of the
 // slow sensors' rhythm, and a control that follows those would swing.
 //
+// Counters that take long to read by themselves, whatever woke the thread (an H100's: 2 to 3 ms of processor time),
+// have two thirds of what sampling may cost. Their readings count for no round, and the rest serves the others. How
+// their rhythm lets them be read seldom is told in decision 0089.
+//
 // Not thread-safe: it belongs to the thread that reads.
 #pragma once
 
@@ -32,11 +36,17 @@ class CostBudget {
   CostBudget(double most, Nanoseconds period, Nanoseconds begin);
 
   // Counts a round of readings. `needed` tells whether it read more than fine counters, `late` how long after it was
-  // due it came; that time does not count as passed, so that a process that was stopped does not make up for it.
-  void count_round(bool needed, Nanoseconds late);
+  // due it came; that time does not count as passed, so that a process that was stopped does not make up for it. `dear`
+  // is the processor time that reading dear counters took.
+  void count_round(bool needed, Nanoseconds late, Nanoseconds dear = 0);
   [[nodiscard]] bool look_is_due(Nanoseconds now) const { return most_ > 0.0 && now >= next_look_; }
   // Chooses k anew. `processor_time` is that of the reading thread since it began.
   void look(Nanoseconds now, Nanoseconds processor_time);
+
+  [[nodiscard]] bool limited() const { return most_ > 0.0; }
+  // How far apart the readings of dear counters are, one of all of which takes that much processor time together; at
+  // most a second.
+  [[nodiscard]] Nanoseconds dear_interval(Nanoseconds processor_time) const;
 
   // k, at least 1: fine counters are read in every k-th period.
   [[nodiscard]] std::int64_t periods() const { return periods_; }
@@ -47,6 +57,7 @@ class CostBudget {
     double processor_seconds = 0.0;
     double rounds = 0.0;
     double needed = 0.0;
+    double dear_seconds = 0.0;  // of the processor's
   };
   void choose();
 

@@ -27,7 +27,8 @@ double seconds(Nanoseconds time) { return static_cast<double>(time) / 1e9; }
 EnergyTrack::EnergyTrack(Nanoseconds period, std::size_t capacity)
     : period_(period), samples_(capacity), knots_(capacity) {}
 
-void EnergyTrack::add(Nanoseconds time, const MeterReading& reading) {
+void EnergyTrack::add(Nanoseconds time, const MeterReading& reading, Nanoseconds took) {
+  if (sparse() && reading.total && !rhythm_.tells_which(time, took)) return;
   const double watts_before = watts_;
   const bool knew_watts = knows_watts_;
   if (reading.power) {
@@ -37,7 +38,7 @@ void EnergyTrack::add(Nanoseconds time, const MeterReading& reading) {
   if (samples_.empty()) {
     begin(time, reading);
   } else if (source_ == EnergySource::kCounter && reading.total) {
-    follow_counter(time, *reading.total);
+    follow_counter(time, *reading.total, reading.shape);
   } else if (source_ == EnergySource::kCounter) {
     integrate_since_last_change(EnergySource::kIntegratedPower);
     integrate(time, knew_watts ? watts_before : watts_);
@@ -70,7 +71,7 @@ void EnergyTrack::begin(Nanoseconds time, const MeterReading& reading) {
   knots_.push({time, 0.0});
 }
 
-void EnergyTrack::follow_counter(Nanoseconds time, Joules total) {
+void EnergyTrack::follow_counter(Nanoseconds time, Joules total, const std::vector<TimedPower>& shape) {
   const double step = (total - total_).value();
   if (step == 0.0) {
     rhythm_.add(time, false);
@@ -103,7 +104,37 @@ void EnergyTrack::follow_counter(Nanoseconds time, Joules total) {
   if (!first_knot_is_a_change_) knots_.clear();
   first_knot_is_a_change_ = true;
   change_time_ = time;
+  if (!knots_.empty()) {
+    step_ = change - knots_.back().time;
+    divide_step(change, shape);
+  }
   push_knot(change);
+}
+
+void EnergyTrack::divide_step(Nanoseconds change, const std::vector<TimedPower>& shape) {
+  constexpr Nanoseconds kLongestGap = 50'000'000;  // between a step's end and the record
+  const Knot left = knots_.back();
+  if (shape.empty() || shape.front().time > left.time + kLongestGap || shape.back().time < change - kLongestGap) return;
+  // Calls at(time, energy since the left knot as the record has it); returns that of the whole step.
+  const auto integrate_record = [&](const auto& at) {
+    double joules = 0.0;
+    Nanoseconds from = left.time;
+    for (const TimedPower& sample : shape) {
+      const Nanoseconds until = std::min(sample.time, change);
+      if (until <= from) continue;
+      joules += sample.power.value() * seconds(until - from);
+      from = until;
+      at(until, joules);
+    }
+    return joules + shape.back().power.value() * seconds(change - from);
+  };
+  const double whole = integrate_record([](Nanoseconds, double) {});
+  if (whole <= 0.0) return;
+  const double scale = (joules_ - left.joules) / whole;
+  integrate_record([&](Nanoseconds time, double joules) {
+    if (time - knots_.back().time < period_ || change - time < period_) return;
+    knots_.push({time, left.joules + scale * joules});
+  });
 }
 
 void EnergyTrack::integrate(Nanoseconds time, double watts_before) {
@@ -170,7 +201,7 @@ double EnergyTrack::joules_within(std::size_t knot, Nanoseconds time) const {
   const double level = slope(knot);
   const double straight = left.joules + level * seconds(time - left.time);
   const Nanoseconds usual = rhythm_.period();
-  if (usual <= 2 * period_ || knot == 0 || knot + 2 >= knots_.size()) return straight;
+  if (sparse() || usual <= 2 * period_ || knot == 0 || knot + 2 >= knots_.size()) return straight;
   for (std::size_t i = knot - 1; i <= knot + 1; ++i) {
     const Nanoseconds step = knots_[i + 1].time - knots_[i].time;
     if (step < usual / 2 || step > usual + usual / 2) return straight;
@@ -188,7 +219,8 @@ double EnergyTrack::joules_within(std::size_t knot, Nanoseconds time) const {
 double EnergyTrack::joules_at(Nanoseconds time) const {
   if (knots_.empty()) return joules_;
   const std::size_t before = knots_.count_until(time);
-  const Nanoseconds reach = std::max(rhythm_.period(), 2 * period_);
+  Nanoseconds reach = std::max(rhythm_.period(), 2 * period_);
+  if (sparse()) reach = std::max(reach, step_);
   if (before == 0) {
     const Nanoseconds missing = std::min(knots_[0].time - time, reach);
     return knots_[0].joules - (knots_.size() > 1 ? slope(0) * seconds(missing) : 0.0);
@@ -238,7 +270,7 @@ bool EnergyTrack::settled(Nanoseconds time) const {
   const bool standing = source_ == EnergySource::kCounter && time <= time_ &&
                         time_ - change_time_ > std::max(kSecond, 5 * rhythm_.period());
   if (standing) return true;
-  const bool slow = source_ == EnergySource::kCounter && !rhythm_.faster_than_sampling();
+  const bool slow = source_ == EnergySource::kCounter && !rhythm_.faster_than_sampling() && !sparse();
   return knots_.count_until(time - 1) + (slow ? 1 : 0) < knots_.size();
 }
 

@@ -11,6 +11,8 @@
 //    after differ and the step between lies between them, the moment of the one jump follows from the three energies
 //    (subcell resolution: Harten, "ENO schemes with subcell resolution", J. Comput. Phys. 83, 1989). Energy is
 //    conserved and adjoining intervals add up.
+//    Where the device has a record of its power, the counter's step is divided by that record's integral instead, which
+//    makes knots between: the counter says how much energy there was, the record when.
 // 3. Where no counter answers, power is integrated by trapezoids, dated back by half the sensor's period, since a
 //    reading stands that long on average.
 //
@@ -22,6 +24,7 @@
 // found to stand still.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -86,8 +89,8 @@ class EnergyTrack {
   // `period` is how often add() is going to be called.
   EnergyTrack(Nanoseconds period, std::size_t capacity);
 
-  // `time` must be later than at the previous call.
-  void add(Nanoseconds time, const MeterReading& reading);
+  // `time`, the middle of a reading that took so long, must be later than at the previous call.
+  void add(Nanoseconds time, const MeterReading& reading, Nanoseconds took = 0);
 
   [[nodiscard]] IntervalEnergy energy_between(Nanoseconds begin, Nanoseconds end) const;
   // Returns whether no later reading can change what energy_between() says up to `time`.
@@ -96,6 +99,16 @@ class EnergyTrack {
   // may come all the same.
   [[nodiscard]] Nanoseconds quiet_until() const {
     return source_ == EnergySource::kCounter ? rhythm_.quiet_until() : 0;
+  }
+
+  // Plans the next reading of a counter that is dear to read (SensorRhythm::plan), and returns when that is due.
+  [[nodiscard]] Nanoseconds plan(Nanoseconds interval) {
+    return source_ == EnergySource::kCounter ? rhythm_.plan(interval) : 0;
+  }
+  [[nodiscard]] bool sparse() const { return source_ == EnergySource::kCounter && rhythm_.sparse(); }
+  // While sparse(): returns when, after `now`, a reading brings what settled(time) waits for, or a part of it.
+  [[nodiscard]] Nanoseconds told_of(Nanoseconds time, Nanoseconds now) const {
+    return rhythm_.told_of(std::max(time - rhythm_.uncertainty(), now - rhythm_.period() / 8));
   }
 
   // Returns whether the counter changes at every reading although it is read every period. If it is read less often,
@@ -125,7 +138,8 @@ class EnergyTrack {
   };
 
   void begin(Nanoseconds time, const MeterReading& reading);
-  void follow_counter(Nanoseconds time, Joules total);
+  void follow_counter(Nanoseconds time, Joules total, const std::vector<TimedPower>& shape);
+  void divide_step(Nanoseconds change, const std::vector<TimedPower>& shape);
   void integrate(Nanoseconds time, double watts_before);
   [[nodiscard]] bool frozen(Nanoseconds time) const;
   void integrate_since_last_change(EnergySource source);
@@ -146,6 +160,7 @@ class EnergyTrack {
   OtherSource other_;
   Nanoseconds time_ = 0;         // of the latest reading
   Nanoseconds change_time_ = 0;  // when the counter was last seen to change
+  Nanoseconds step_ = 0;         // between the last two changes that were dated
   double joules_ = 0.0;          // since the first reading
   double base_joules_ = 0.0;     // joules_ at the moment when the counter stood at base_total_
   std::optional<Joules> base_total_;

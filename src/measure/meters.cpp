@@ -10,6 +10,14 @@
 namespace flyball {
 namespace {
 
+// From when on the driver's record of power is asked for with each reading of the counter. It takes some 60 us, and is
+// worth that where the counter is too dear to be read at each of its changes. Several readings in a row are not long by
+// chance.
+constexpr Nanoseconds kDear = 200'000;
+constexpr int kSurelyDear = 8;
+// So far back the record is to reach: two of the longest steps that a sampler takes.
+constexpr Nanoseconds kRecord = 2'000 * kMillisecond;
+
 // How old a power may be before it is read again. It is read with the counter's change, and seldom while the counter
 // stands, unless that has stood for so long that the power may have to take its place.
 Nanoseconds most_age(Nanoseconds counter_age) {
@@ -24,12 +32,16 @@ Meter meter_of(std::shared_ptr<const GpuDevice> gpu) {
     std::optional<Joules> total;
     Nanoseconds changed_at = 0;
     std::optional<Nanoseconds> power_at;
+    int dear_in_row = 0;
   };
   std::string label = gpu->label();
   return {std::move(label), [gpu = std::move(gpu), state = State{}]() mutable {
             MeterReading reading;
+            const Nanoseconds begin = Sampler::now();
             reading.total = gpu->total_energy();
             const Nanoseconds now = Sampler::now();
+            state.dear_in_row = now - begin > kDear ? std::min(state.dear_in_row + 1, kSurelyDear) : 0;
+            if (state.dear_in_row == kSurelyDear) reading.shape = gpu->power_samples(now - kRecord);
             if (reading.total != state.total) state.changed_at = now;
             state.total = reading.total;
             if (!reading.total || !state.power_at || now - *state.power_at >= most_age(now - state.changed_at)) {

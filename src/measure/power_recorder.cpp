@@ -154,10 +154,10 @@ void PowerRecorder::add_failures(std::size_t i, Nanoseconds horizon) {
 // said nothing for a while are not waited for.
 Nanoseconds PowerRecorder::news_horizon() const {
   const Nanoseconds now = Sampler::now();
-  const Nanoseconds patience = std::max(kSecond, 3 * to_nanoseconds(options_.sampling_period));
   Nanoseconds horizon = now;
   for (const Device& device : devices_) {
     const MeterState state = sampler_.state(device.meter);
+    const Nanoseconds patience = std::max(kSecond, 3 * to_nanoseconds(state.reading_period));
     if (!state.latest || now - state.latest->time > patience) continue;
     const bool integrated = state.source != EnergySource::kCounter;
     horizon = std::min(horizon, state.latest->time - (integrated ? to_nanoseconds(state.sensor_period) / 2 : 0));

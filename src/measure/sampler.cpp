@@ -34,6 +34,12 @@ using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC
 constexpr Seconds kAfterFailure{0.1};              // of a round itself, not of a meter
 constexpr Nanoseconds kLongestRest = 250'000'000;  // between two rounds, however slow the sensors
 
+// The processor time of a reading that is dear by itself. Being woken for it costs about a fifth of this.
+constexpr Nanoseconds kDearReading = 200'000;
+// How many readings of a dear counter look for its rhythm before that is given up for a while, in which one a second
+// comes back: every 4 ms they last for 2.4 s, in which a rhythm of 150 ms is found.
+constexpr double kLooks = 600.0;
+
 Clock::time_point time_point(Nanoseconds time) { return Clock::time_point(std::chrono::nanoseconds(time)); }
 
 // Waits until a time or a call. A condition variable would cost one more system call in every period: glibc takes its
@@ -66,12 +72,19 @@ struct Slot {
   Nanoseconds quiet_until = 0;     // the sensor's next change is not due, or its last too recent for the budget
   Nanoseconds due_at = 0;          // a round is made for it then
   bool fine = false;               // a counter that may be read less often
+  Nanoseconds spent = 0;           // processor time of the latest reading; 0 of fine counters, and without a budget
+  Nanoseconds cost = 0;            // the same in the mean
+  Nanoseconds read_at = 0;
+  bool dear = false;
+  double looks = kLooks;  // readings of a dear counter that may still look for its rhythm
+  bool given_up = false;  // until half of them are there again
   std::atomic<bool> answering = true;
 
   mutable std::mutex mutex;  // guards all below
   EnergyTrack track;
   unsigned failures_in_row = 0;
   std::int64_t periods = 1;  // between two readings
+  Nanoseconds rest = 0;      // the same, of a dear counter
   std::size_t readings = 0;
   std::size_t late = 0;
   std::size_t failed = 0;
@@ -101,7 +114,8 @@ struct Core {
   Nanoseconds period = 0;
   Nanoseconds history = 0;
   double most_cost = 0.0;
-  Alarm alarm;  // for the thread that reads
+  Alarm alarm;                             // for the thread that reads
+  std::atomic<Nanoseconds> asked_for = 0;  // the latest time for which energy was asked
 
   std::mutex mutex;  // guards all below
   std::condition_variable round_done;
@@ -112,18 +126,41 @@ struct Core {
   int waiting = 0;
 };
 
+// Returns when a dear counter is read again: as its rhythm allows, and as seldom while no rhythm could be found.
+Nanoseconds plan_dear(Slot& slot, Nanoseconds read_at, Nanoseconds interval) {
+  const Nanoseconds due = slot.track.plan(interval);
+  slot.looks = std::min(kLooks, slot.looks + to_seconds(read_at - slot.read_at).value());
+  if (!slot.track.sparse()) slot.looks -= 1.0;
+  slot.given_up = slot.looks < (slot.given_up ? kLooks / 2.0 : 1.0);
+  return slot.track.sparse() || !slot.given_up ? due : read_at + interval;
+}
+
 // When a meter is read again that has just been read. A fine counter that the budget puts off is read in others'
 // rounds, too, once a quarter of its time is over. Since next_due() waits for such a round for as long, there is no
 // round that it would miss every time. Half a period is taken off to meet the grid of periods.
-void plan_next(Slot& slot, Nanoseconds read_at, Nanoseconds period, std::int64_t periods) {
-  slot.fine = slot.periods > 1 ? slot.track.changes_at_every_reading() : slot.track.finer_than_period();
+void plan_next(Slot& slot, Nanoseconds read_at, Nanoseconds period, std::int64_t periods, Nanoseconds dear_interval) {
+  slot.fine =
+      slot.periods > 1 || slot.given_up ? slot.track.changes_at_every_reading() : slot.track.finer_than_period();
   slot.periods = slot.fine ? periods : 1;
+  slot.dear = !slot.fine && slot.cost > kDearReading;
+  slot.rest = 0;
   if (slot.periods > 1) {
     slot.due_at = read_at + slot.periods * period - period / 2;
     slot.quiet_until = read_at + slot.periods * period / 4 - period / 2;
+  } else if (slot.dear) {
+    slot.due_at = slot.quiet_until = plan_dear(slot, read_at, dear_interval);
+    if (slot.track.sparse() || slot.given_up) slot.rest = slot.due_at - read_at;
   } else {
-    slot.due_at = slot.quiet_until = slot.track.quiet_until();
+    slot.due_at = slot.quiet_until = slot.track.plan(0);
   }
+  slot.read_at = read_at;
+}
+
+// A dear counter that told nothing yet of the time that somebody asked for is read after its next change.
+void plan_for_asked(Slot& slot, Nanoseconds asked_for, Nanoseconds now) {
+  const std::lock_guard lock(slot.mutex);
+  if (!slot.track.sparse() || slot.track.settled(asked_for)) return;
+  slot.due_at = slot.quiet_until = std::min(slot.due_at, slot.track.told_of(asked_for, now));
 }
 
 bool passed_over(const Slot& slot, bool regular, Nanoseconds now) {
@@ -131,10 +168,18 @@ bool passed_over(const Slot& slot, bool regular, Nanoseconds now) {
          (regular && now < slot.quiet_until);
 }
 
+Nanoseconds cost_of_dear(const Core& core) {
+  Nanoseconds cost = 0;
+  for (const auto& slot : core.slots) cost += slot->dear ? slot->cost : 0;
+  return cost;
+}
+
 // `due` is when a regular reading should come, or 0 for one that is asked for. Returns false if this thread was given
 // up meanwhile: it must end at once.
-bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Nanoseconds period,
-                std::int64_t periods) {
+bool read_meter(Core& core, std::size_t index, Shift& shift, Nanoseconds due, const CostBudget& budget) {
+  Slot& slot = *core.slots[index];
+  const bool weighed = budget.limited() && !slot.fine;
+  const Nanoseconds spent_before = weighed ? read_clock(CLOCK_THREAD_CPUTIME_ID) : 0;
   const Nanoseconds begin = Sampler::now();
   shift.meter.store(index, std::memory_order_relaxed);
   shift.since.store(begin, std::memory_order_relaxed);
@@ -158,31 +203,35 @@ bool read_meter(Slot& slot, std::size_t index, Shift& shift, Nanoseconds due, Na
     slot.answering.store(true);  // but what it said is of no known time
     return false;
   }
+  slot.spent = weighed ? read_clock(CLOCK_THREAD_CPUTIME_ID) - spent_before : 0;
+  slot.cost += (std::min(slot.spent, 2 * slot.cost + kDearReading / 4) - slot.cost) / 8;  // one that is held up is none
+  const Nanoseconds dear_interval = budget.limited() ? budget.dear_interval(cost_of_dear(core)) : 0;
   const std::lock_guard lock(slot.mutex);
   if (failed) {
     slot.failure = std::move(failure);
     ++slot.failed;
     if (slot.failures_in_row == 0) slot.failing_since = begin;
-    slot.asked_again_at = end + std::min(period << std::min(slot.failures_in_row, 12u), kSecond);
+    slot.asked_again_at = end + std::min(core.period << std::min(slot.failures_in_row, 12u), kSecond);
     ++slot.failures_in_row;
     return true;
   }
   slot.failures_in_row = 0;
   ++slot.readings;
-  if (due != 0 && begin > due + period) ++slot.late;
-  slot.track.add(begin + (end - begin) / 2, reading);
-  plan_next(slot, begin, period, periods);
+  if (due != 0 && begin > due + core.period && !slot.dear) ++slot.late;  // a dear one's change has long been there
+  slot.track.add(begin + (end - begin) / 2, reading, end - begin);
+  plan_next(slot, begin, core.period, budget.periods(), dear_interval);
   return true;
 }
 
 // The first time of the grid of periods after `now` at which a meter has something to say. A meter that the budget puts
 // off waits a quarter of its time longer if others' next round is then.
-Nanoseconds next_due(const Core& core, Nanoseconds due, Nanoseconds now) {
+Nanoseconds next_due(Core& core, Nanoseconds due, Nanoseconds now) {
   Nanoseconds needed = now + kLongestRest;
   Nanoseconds put_off = needed;
   Nanoseconds patience = 0;
   for (const auto& slot : core.slots) {
     if (!slot->answering) continue;
+    if (slot->dear) plan_for_asked(*slot, core.asked_for, now);
     const Nanoseconds wanted = std::max(slot->asked_again_at, slot->due_at);
     if (slot->periods == 1) {
       needed = std::min(needed, wanted);
@@ -206,20 +255,26 @@ void keep_reading(Core& core, Shift& shift) {
     std::unique_lock lock(core.mutex);
     if (core.stopping) return;
     const std::uint64_t request = core.requested;
-    if (!regular && request == core.served) continue;  // another call's round has answered this one, too
     lock.unlock();
+    if (!regular && request == core.served) {
+      due = next_due(core, due, woken);
+      continue;
+    }
     bool needed = !regular;
+    Nanoseconds dear = 0;
     for (std::size_t i = 0; i < core.slots.size(); ++i) {
       Slot& slot = *core.slots[i];
       if (passed_over(slot, regular, woken)) continue;
-      if (!read_meter(slot, i, shift, regular ? due : 0, core.period, budget.periods())) return;
+      if (!read_meter(core, i, shift, regular ? due : 0, budget)) return;
       needed = needed || !slot.fine;
+      if (slot.dear) dear += slot.spent;
     }
     const Nanoseconds now = Sampler::now();
-    budget.count_round(needed, regular ? woken - due : 0);
+    budget.count_round(needed, regular ? woken - due : 0, dear);
     if (budget.look_is_due(now)) budget.look(now, read_clock(CLOCK_THREAD_CPUTIME_ID));
+    if (!regular) core.asked_for = now;
     // Rounds that were missed are not made up for; those to come keep their times.
-    if (regular) due = next_due(core, due, now);
+    due = next_due(core, due, now);
     lock.lock();
     core.served = request;
     core.served_at = now;
@@ -296,6 +351,10 @@ class Sampler::Impl {
 
   bool settle(Nanoseconds time, Seconds longest) {
     const Nanoseconds until = Sampler::now() + to_nanoseconds(longest);
+    if (core_->asked_for < time) {
+      core_->asked_for = time;
+      core_->alarm.call();
+    }
     std::unique_lock lock(core_->mutex);
     ++core_->waiting;
     bool settled = false;
@@ -463,7 +522,7 @@ MeterState Sampler::state(std::size_t meter) const {
   state.source = slot.track.source();
   state.sensor_period = slot.track.sensor_period();
   state.readings = slot.readings;
-  state.reading_period = impl_->period() * static_cast<double>(slot.periods);
+  state.reading_period = std::max(impl_->period() * static_cast<double>(slot.periods), to_seconds(slot.rest));
   state.late = slot.late;
   state.failed = slot.failed;
   state.failure = slot.failure;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "sim/chance.h"
 
@@ -336,6 +337,26 @@ Watts reading_of(const BoardSpec& spec, const BoardState& state, const SensorSpe
   const Watts mean = Joules(history_at(state, end).joules - history_at(state, begin).joules) / to_seconds(end - begin);
   const double gain = ideal(spec) ? 1.0 : spec.character.gain;
   return std::max(Watts(0), mean * gain + spec.sensor_jitter * jitter_of(end, sensor));
+}
+
+std::vector<SimPowerSample> power_samples_of(const BoardSpec& spec, const BoardState& state) {
+  constexpr Nanoseconds kPeriod = 20'000'000;
+  constexpr std::size_t kKept = 120;
+  const double kept_in_a_step = std::exp(-to_seconds(kSimHistoryStep).value() / 0.015);
+  const double gain = ideal(spec) ? 1.0 : spec.character.gain;
+  const Nanoseconds last = last_update(spec, state, kPeriod);
+  const Nanoseconds first =
+      std::max<Nanoseconds>(0, last - static_cast<Nanoseconds>(kSimHistory - 2) * kSimHistoryStep);
+  std::vector<SimPowerSample> samples;
+  std::optional<Watts> filtered;
+  for (Nanoseconds t = first + kSimHistoryStep; t <= last; t += kSimHistoryStep) {
+    const Joules step(history_at(state, t).joules - history_at(state, t - kSimHistoryStep).joules);
+    const Watts mean = step / to_seconds(kSimHistoryStep);
+    filtered = mean + (filtered.value_or(mean) - mean) * kept_in_a_step;
+    if ((last - t) % kPeriod == 0) samples.push_back({t, *filtered * gain});
+  }
+  if (samples.size() > kKept) samples.erase(samples.begin(), samples.end() - kKept);
+  return samples;
 }
 
 std::uint64_t counter_millijoules(const BoardSpec& spec, const BoardState& state) {

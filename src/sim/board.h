@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "base/compensated_sum.h"
 #include "base/units.h"
@@ -25,7 +26,7 @@ inline constexpr std::size_t kSimMemoryClocks = 8;
 inline constexpr std::size_t kSimWorks = 32;
 inline constexpr std::size_t kSimProcesses = 32;
 inline constexpr std::size_t kSimFaults = 8;
-inline constexpr std::size_t kSimHistory = 256;
+inline constexpr std::size_t kSimHistory = 512;
 
 // Energy is remembered at multiples of this time, for sensors that average over the past. Every window and period of a
 // sensor is a multiple of it.
@@ -177,6 +178,7 @@ enum class SimFaultKind : std::uint32_t {
   kCounterFrozen,   // the energy counter stands still
   kCounterWraps,    // the energy counter starts again at `value` millijoules
   kCounterMissing,  // the board has no energy counter
+  kCounterCosts,    // reading the energy counter takes `value` seconds of processor time
   kUnprivileged,    // root has no privilege, unless FLYBALL_SIM_PRIVILEGED is set in the process's environment
   kHot,             // the chip is at its slowdown temperature
   kEarlyAnswer,     // a call that changes settings answers at once, and the change takes hold `value` seconds later
@@ -267,6 +269,14 @@ Nanoseconds request_settings(const BoardSpec& spec, BoardState& state);
 // Returns the sensor's latest reading at the state's time. Where the sensor's window begins before the board was
 // switched on, the reading is the mean since then.
 [[nodiscard]] Watts reading_of(const BoardSpec& spec, const BoardState& state, const SensorSpec& sensor);
+
+struct SimPowerSample {
+  Nanoseconds time = 0;  // simulated
+  Watts power;
+};
+// Returns the driver's record of the board's power, oldest first, as an H100's keeps it: every 20 ms the power through
+// a first-order low pass of 15 ms, the latest 120.
+[[nodiscard]] std::vector<SimPowerSample> power_samples_of(const BoardSpec& spec, const BoardState& state);
 
 // Returns the energy counter, faults included, in the vendor's millijoules.
 [[nodiscard]] std::uint64_t counter_millijoules(const BoardSpec& spec, const BoardState& state);

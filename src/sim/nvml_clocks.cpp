@@ -1,6 +1,7 @@
 // The calls of the simulated vendor library that tell clocks, power, energy and temperature, and those that set them.
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "base/monotonic_time.h"
 #include "sim/nvml_calls.h"
@@ -101,6 +102,23 @@ NvmlReturn give_pstate(NvmlDevice device, const char* call, unsigned* pstate) {
 
 bool has_counter(const BoardSpec& spec, const BoardState& state) {
   return spec.architecture >= kNvmlArchVolta && find_fault(state, SimFaultKind::kCounterMissing) == nullptr;
+}
+
+// Runs a call that reads the energy counter. What it takes of the processor is spent when the board is free again.
+template <class Body>
+NvmlReturn on_counter(NvmlDevice device, const char* call, Body body) {
+  Nanoseconds cost = 0;
+  const NvmlReturn result = on_state(device, call, [&](const BoardSpec& spec, const BoardState& state) -> NvmlReturn {
+    if (const SimFault* dear = find_fault(state, SimFaultKind::kCounterCosts)) {
+      cost = to_nanoseconds(Seconds(dear->value));
+    }
+    return body(spec, state);
+  });
+  if (cost == 0) return result;
+  const Nanoseconds end = read_clock(CLOCK_THREAD_CPUTIME_ID) + cost;
+  while (read_clock(CLOCK_THREAD_CPUTIME_ID) < end) {
+  }
+  return result;
 }
 
 std::int64_t microseconds_since_1970() { return read_clock(CLOCK_REALTIME) / 1'000; }
@@ -292,21 +310,51 @@ NvmlReturn nvmlDeviceGetPowerUsage(NvmlDevice device, unsigned* milliwatts) {
               [](auto& spec, auto& state) { return to_milliwatts(reading_of(spec, state, spec.power)); });
 }
 NvmlReturn nvmlDeviceGetTotalEnergyConsumption(NvmlDevice device, unsigned long long* millijoules) {
-  return on_state(device, "nvmlDeviceGetTotalEnergyConsumption",
-                  [&](const BoardSpec& spec, const BoardState& state) -> NvmlReturn {
-                    if (millijoules == nullptr) return kNvmlErrorInvalidArgument;
-                    if (!has_counter(spec, state)) return kNvmlErrorNotSupported;
-                    *millijoules = counter_millijoules(spec, state);
-                    return kNvmlSuccess;
-                  });
+  return on_counter(device, "nvmlDeviceGetTotalEnergyConsumption",
+                    [&](const BoardSpec& spec, const BoardState& state) -> NvmlReturn {
+                      if (millijoules == nullptr) return kNvmlErrorInvalidArgument;
+                      if (!has_counter(spec, state)) return kNvmlErrorNotSupported;
+                      *millijoules = counter_millijoules(spec, state);
+                      return kNvmlSuccess;
+                    });
 }
 NvmlReturn nvmlDeviceGetFieldValues(NvmlDevice device, int count, NvmlFieldValue* values) {
-  return on_state(device, "nvmlDeviceGetFieldValues",
-                  [&](const BoardSpec& spec, const BoardState& state) -> NvmlReturn {
-                    if (values == nullptr || count <= 0) return kNvmlErrorInvalidArgument;
-                    for (int i = 0; i < count; ++i) answer_field(spec, state, values[i]);
-                    return kNvmlSuccess;
-                  });
+  const auto answer = [&](const BoardSpec& spec, const BoardState& state) -> NvmlReturn {
+    if (values == nullptr || count <= 0) return kNvmlErrorInvalidArgument;
+    for (int i = 0; i < count; ++i) answer_field(spec, state, values[i]);
+    return kNvmlSuccess;
+  };
+  constexpr const char* kCall = "nvmlDeviceGetFieldValues";
+  const bool counter =
+      values != nullptr && count > 0 &&
+      std::any_of(values, values + count, [](const NvmlFieldValue& one) { return one.field == kNvmlFieldTotalEnergy; });
+  return counter ? on_counter(device, kCall, answer) : on_state(device, kCall, answer);
+}
+NvmlReturn nvmlDeviceGetSamples(NvmlDevice device, unsigned type, unsigned long long after_us, unsigned* value_type,
+                                unsigned* count, NvmlSample* samples) {
+  return on_board(device, "nvmlDeviceGetSamples", [&](Machine& machine, std::size_t board) -> NvmlReturn {
+    if (value_type == nullptr || count == nullptr) return kNvmlErrorInvalidArgument;
+    if (type != kNvmlTotalPowerSamples) return kNvmlErrorNotSupported;
+    std::vector<SimPowerSample> record;
+    {
+      BoardAccess access(machine, board);
+      record = power_samples_of(access.spec(), access.state());
+      access.commit();
+    }
+    // The times of a machine that stands still are no times of the world.
+    if (machine.shared().time_scale == 0.0) record.clear();
+    const unsigned room = samples == nullptr ? 0 : *count;
+    *value_type = kNvmlValueUnsignedInt;
+    *count = samples == nullptr ? static_cast<unsigned>(record.size()) : 0;
+    const Nanoseconds since_1970 = read_clock(CLOCK_REALTIME) - wall_now();
+    for (const SimPowerSample& sample : record) {
+      const auto time_us = static_cast<unsigned long long>((machine.wall_time_of(sample.time) + since_1970) / 1'000);
+      if (time_us <= after_us || *count >= room) continue;
+      samples[*count].timestamp_us = time_us;
+      samples[(*count)++].value.unsigned_int = to_milliwatts(sample.power);
+    }
+    return *count > 0 ? kNvmlSuccess : kNvmlErrorNotFound;
+  });
 }
 NvmlReturn nvmlDeviceGetPowerManagementMode(NvmlDevice device, unsigned* mode) {
   return give(device, "nvmlDeviceGetPowerManagementMode", mode, [](auto&, auto&) { return kNvmlFeatureEnabled; });

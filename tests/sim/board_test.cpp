@@ -57,6 +57,25 @@ TEST(Board, WaitsForLessAtALowerClock) {
   EXPECT_EQ(waiting_power(spec, Megahertz(700)), Watts(65));
 }
 
+// Work begins at 3 s: from there the record goes from idle power to the work's as exp(-t / 15 ms) goes to nothing. 120
+// samples of 20 ms reach back to 2.38 s before the last.
+TEST(Board, RecordsPowerThroughALowPass) {
+  Bench bench("h100-sxm");
+  bench.to(3 * kSecond);
+  bench.start(bench.spec.forward, 10.0);
+  bench.to(4 * kSecond);
+  const double idle = bench.spec.idle.value();
+  const double full = activity_of(bench.spec, bench.state).power.value();
+  const std::vector<SimPowerSample> record = power_samples_of(bench.spec, bench.state);
+  ASSERT_EQ(record.size(), 120u);
+  EXPECT_EQ(record.back().time - record.front().time, 119 * 20 * kMillisecond);
+  EXPECT_LE(4 * kSecond - record.back().time, 20 * kMillisecond);
+  for (const SimPowerSample& sample : record) {
+    const double since_s = to_seconds(std::max<Nanoseconds>(0, sample.time - 3 * kSecond)).value();
+    EXPECT_NEAR(sample.power.value(), full + (idle - full) * std::exp(-since_s / 0.015), 0.01) << sample.time;
+  }
+}
+
 TEST(Board, WorkTakesTheTimeAndEnergyOfTheProfilesModelAtEveryClock) {
   for (const std::string& gpu : gpu_models()) {
     SCOPED_TRACE(gpu);

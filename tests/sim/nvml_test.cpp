@@ -5,12 +5,14 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <regex>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/monotonic_time.h"
 #include "base/text.h"
 #include "driver/nvml_abi.h"
 #include "flyball/sim.h"
@@ -471,6 +473,53 @@ TEST_F(Nvml, TheEnergyCounterCanBeMissingFrozenOrWrap) {
   ASSERT_EQ(flyball_sim_fault(0, "counter-reset"), FLYBALL_SIM_OK);
   ASSERT_EQ(energy(second), kNvmlSuccess);
   EXPECT_EQ(second, 0u);
+}
+
+TEST_F(Nvml, KeepsARecordOfPower) {
+  up("h100-sxm", 1, 1.0);
+  std::vector<NvmlSample> samples(200);
+  const auto ask = [&](unsigned long long after_us, unsigned room) {
+    unsigned type = 0;
+    const NvmlReturn code = NVML(library_, nvmlDeviceGetSamples)(gpu(), kNvmlTotalPowerSamples, after_us, &type, &room,
+                                                                 room == 0 ? nullptr : samples.data());
+    EXPECT_EQ(type, kNvmlValueUnsignedInt);
+    samples.resize(std::max<std::size_t>(room, 1));
+    return code;
+  };
+  const auto now_us = [] { return static_cast<unsigned long long>(read_clock(CLOCK_REALTIME) / 1'000); };
+  pass(3.0);
+  ASSERT_EQ(ask(0, 0), kNvmlSuccess);
+  EXPECT_EQ(samples.size(), 120u) << "the room that is needed at most";
+  ASSERT_EQ(ask(0, 120), kNvmlSuccess);
+  ASSERT_EQ(samples.size(), 120u);
+  for (std::size_t i = 1; i < samples.size(); ++i) {
+    ASSERT_NEAR(static_cast<double>(samples[i].timestamp_us - samples[i - 1].timestamp_us), 20'000.0, 2.0);
+  }
+  EXPECT_LT(now_us() - samples.back().timestamp_us, 5'000'000u);  // however busy the machine is
+  const unsigned long long after_us = samples[100].timestamp_us;
+  samples.resize(120);
+  ASSERT_EQ(ask(after_us, 120), kNvmlSuccess);
+  EXPECT_GE(samples.size(), 19u);
+  EXPECT_GT(samples.front().timestamp_us, after_us);
+  samples.resize(1);
+  EXPECT_EQ(ask(now_us() + 60'000'000, 1), kNvmlErrorNotFound);
+  unsigned type = 0;
+  unsigned room = 1;
+  EXPECT_EQ(NVML(library_, nvmlDeviceGetSamples)(gpu(), 1, 0, &type, &room, samples.data()), kNvmlErrorNotSupported);
+}
+
+TEST_F(Nvml, TheEnergyCounterCanBeDearToRead) {
+  up();
+  ASSERT_EQ(flyball_sim_fault(0, "counter-costs=0.0025"), FLYBALL_SIM_OK);
+  const auto cost = [&](const std::function<NvmlReturn()>& call) {
+    const Nanoseconds begin = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    EXPECT_EQ(call(), kNvmlSuccess);
+    return read_clock(CLOCK_THREAD_CPUTIME_ID) - begin;
+  };
+  unsigned long long joules = 0;
+  std::vector<NvmlFieldValue> values{field(kNvmlFieldTotalEnergy)};
+  EXPECT_GE(cost([&] { return energy(joules); }), 2'500'000);
+  EXPECT_GE(cost([&] { return NVML(library_, nvmlDeviceGetFieldValues)(gpu(), 1, values.data()); }), 2'500'000);
 }
 
 TEST_F(Nvml, AMachineThatGoesLeavesLostGpusAndANewOneCanBeUsed) {
