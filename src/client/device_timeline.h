@@ -2,9 +2,9 @@
 // comes to a place of a stream. Engines that queue their work run ahead of the GPU, so that the moment of a call says
 // nothing about the GPU's (docs/decisions/0062-clocks-in-the-stream.md).
 //
-// A clock is handed to the clock controller by a host function, which costs less than a microsecond, allocates
-// nothing, waits for nothing and calls no driver. It is called beside the stream, which goes on. A moment is an event of
-// the GPU, put on CLOCK_MONOTONIC by a function and an event close to each other, one such pair in some seconds. Neither
+// A clock is handed to the clock controller by a host function, which costs less than a microsecond, allocates nothing,
+// waits for nothing and calls no driver. It is called beside the stream, which goes on. A moment is an event of the
+// GPU, put on CLOCK_MONOTONIC by a function and an event close to each other, one such pair in some seconds. Neither
 // holds the GPU up (docs/decisions/0090-beside-the-stream.md).
 #pragma once
 

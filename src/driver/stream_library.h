@@ -97,8 +97,8 @@ class StreamFollower {
   // one wait for the first.
   static constexpr std::size_t kMostWaiting = 32;
 
-  // Like StreamLibrary::queue(), but `stream` goes on meanwhile. Functions are called in the order of these calls. Costs
-  // some microseconds, and more where too many wait to be called.
+  // Like StreamLibrary::queue(), but `stream` goes on meanwhile. Functions are called in the order of these calls.
+  // Costs some microseconds, and more where too many wait to be called.
   void queue(void* stream, StreamLibrary::Function function, void* data);
 
   // For moments close to a function's call.
