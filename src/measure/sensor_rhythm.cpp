@@ -84,7 +84,10 @@ void SensorRhythm::rest(Nanoseconds error) {
 Nanoseconds SensorRhythm::plan(Nanoseconds interval) {
   const bool steady = run_length_ >= kSteady && misses_ == 0 && !faster_than_sampling();
   const std::int64_t unseen = run_length_ - looked_at_;
-  sparse_ = interval > 0 && steady && unseen < std::clamp(looked_at_ / 2, kSteady / 2, kMostUnseen);
+  // A short run's period is known so badly that changes are foretold for no longer than half of the run.
+  constexpr std::int64_t kShortRun = 32;
+  const std::int64_t may_go_unseen = std::max(kSteady, looked_at_) / (looked_at_ < kShortRun ? 2 : 1);
+  sparse_ = interval > 0 && steady && unseen < std::min(may_go_unseen, kMostUnseen);
   if (!sparse_) return quiet_until_;
   was_sparse_ = true;
   const Nanoseconds changes = std::max<Nanoseconds>(1, (interval + period_ - 1) / period_);

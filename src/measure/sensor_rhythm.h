@@ -19,9 +19,9 @@ class SensorRhythm {
   // Plans the next reading of a sensor that is dear to read, after each reading, and returns when that is due: once for
   // about `interval` (0: for the next change, as of other sensors), a quarter of a period after a change, since reading
   // may take longer while the sensor is being renewed. Several changes are then told by one reading and dated by the
-  // rhythm. The change itself is looked for again whenever the run of changes has become half as long again, and every
-  // kMostUnseen changes, so that the rhythm is known more and more finely and a drift is followed. While no rhythm is
-  // known, the time that is returned lies in the past.
+  // rhythm. The change itself is looked for again whenever the run of changes has become twice as long (at first, half
+  // as long again), and every kMostUnseen changes, so that the rhythm is known more and more finely and a drift is
+  // followed. While no rhythm is known, the time that is returned lies in the past.
   [[nodiscard]] Nanoseconds plan(Nanoseconds interval);
   // Returns whether readings are planned so that they see no change happen.
   [[nodiscard]] bool sparse() const { return sparse_; }
