@@ -122,7 +122,7 @@ typedef struct flyball_session_options {
   /* Time after a clock change during which nothing is measured. Default: 0.03. */
   double settle_s;
 
-  /* Time between two readings of the energy counter. Default: 0.004. */
+  /* Time between two readings of the energy counter; at the default, more where a reading is dear. Default: 0.004. */
   double sampling_s;
   /* Time between two checks of the control thread for a new clock. Default: 0.0005. */
   double clock_poll_s;

@@ -91,7 +91,8 @@ class EnergyMeter:
     """Samples devices in the background; any number of windows, nested or overlapping, from any thread.
 
     gpus: indices as the driver counts them; None for all. cpus: processor packages, and their memory, too.
-    period_s: how often the counters are read. history_s: how much of the trace samples() can reach back.
+    period_s: how often the counters are read; at the default, less often where that would cost more than 0.1 % of the
+    machine. history_s: how much of the trace samples() can reach back.
     synchronize: called at both ends of a window; by default waits for PyTorch's queued CUDA work where PyTorch is in
     use. Raises ValueError for a time that is none, UsageError (a ValueError) for a GPU that is not there, and DeviceError
     when there is nothing that can be measured, and says why.

@@ -220,7 +220,7 @@ class Session:
                         sweep.
       clock_stride      Spacing of the sweep's clocks: 1 measures at every clock of the GPU, 2 at every second one.
       settle_s          Time after a clock change during which nothing is measured.
-      sampling_s        Time between two readings of the energy counter.
+      sampling_s        Time between two readings of the energy counter; at the default, more where a reading is dear.
       clock_poll_s      Time between two checks of the control thread for a new clock.
       time_scale        Seconds of the GPU in one second of this machine; 1 unless the GPU is simulated.
       notice            called with a sentence when something fails and when it works again, by a thread of the session

@@ -43,6 +43,7 @@ class OwnMeter {
       : process_(getpid()) {
     Sampler::Options sampling;
     sampling.period = Seconds(period_s);
+    sampling.most_cost = most_cost_at(sampling.period);
     sampling.history = Seconds(history_s);
     MachineDevices machine = open_machine({gpus, cpus});
     if (machine.meters.empty()) {

@@ -48,7 +48,7 @@ Session::Session(SessionOptions options, SessionGpu gpu)
       clocks_(gpu.clocks),
       held_back_(std::move(gpu.held_back)),
       history_(std::clamp(kMostSamples * options_.sampling_period, kLeastHistory, kMostHistory)),
-      sampler_({gpu.meter}, {options_.sampling_period, history_}) {
+      sampler_({gpu.meter}, {options_.sampling_period, history_, most_cost_at(options_.sampling_period)}) {
   check_options(options_);
   if (gpu.sink) {
     ClockController::Options controller = options_.controller;

@@ -112,7 +112,8 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
              {.minimum = 1})
       .field("settle_s", &R::settle, "Time after a clock change during which nothing is measured.",
              {.minimum = 0, .maximum = kLongest})
-      .field("sampling_s", &R::sampling_period, "Time between two readings of the energy counter.",
+      .field("sampling_s", &R::sampling_period,
+             "Time between two readings of the energy counter; at the default, more where a reading is dear.",
              {.minimum = kShortest, .maximum = kLongest})
       .field("clock_poll_s", &R::controller, &ClockController::Options::poll_period,
              "Time between two checks of the control thread for a new clock.",

@@ -557,6 +557,8 @@ std::uint64_t Sampler::open_window(Nanoseconds begin) { return impl_->open_windo
 void Sampler::end_window(std::uint64_t window, Nanoseconds end) { impl_->end_window(window, end); }
 std::vector<IntervalEnergy> Sampler::close_window(std::uint64_t window) { return impl_->close_window(window); }
 
+double most_cost_at(Seconds period) { return period == kDefaultSamplingPeriod ? usual_sampling_cost() : 0.0; }
+
 Sampler::Options sampling_at(std::optional<Seconds> period) {
   Sampler::Options options;
   if (period) {

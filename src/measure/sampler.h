@@ -145,6 +145,9 @@ class Sampler {
   std::unique_ptr<Impl> impl_;
 };
 
+// Returns what reading at a period that may be the default one may cost: usual_sampling_cost() at that, else no limit.
+[[nodiscard]] double most_cost_at(Seconds period);
+
 // Returns the options for the period that somebody asked for, whatever that costs. Where nobody has, they are those of
 // the default period, at no more than usual_sampling_cost().
 [[nodiscard]] Sampler::Options sampling_at(std::optional<Seconds> period);
