@@ -98,7 +98,7 @@ TEST_F(NodeAgentsOverTcp, LiftCapsWhereNoClocksAreWanted) {
     agents.want("n1", {{Megahertz(1005), Watts(150)}, {Megahertz(1005), Watts(150)}});
     ASSERT_TRUE(states_lost_limit(1, Watts(150)));
   }
-  for (const std::size_t gpu : {0, 1}) ASSERT_TRUE(becomes_capped(gpu, Watts(150)));
+  for (const std::size_t gpu : {0U, 1U}) ASSERT_TRUE(becomes_capped(gpu, Watts(150)));
   NodeAgents agents(options());
   agents.add("n1");
   agents.wait_for_readings(Seconds(60));

@@ -68,7 +68,7 @@ TEST(Board, RecordsPowerThroughALowPass) {
   const double full = activity_of(bench.spec, bench.state).power.value();
   const std::vector<SimPowerSample> record = power_samples_of(bench.spec, bench.state);
   ASSERT_EQ(record.size(), 120u);
-  EXPECT_EQ(record.back().time - record.front().time, 119 * 20 * kMillisecond);
+  EXPECT_EQ(record.back().time - record.front().time, Nanoseconds{119} * 20 * kMillisecond);
   EXPECT_LE(4 * kSecond - record.back().time, 20 * kMillisecond);
   for (const SimPowerSample& sample : record) {
     const double since_s = to_seconds(std::max<Nanoseconds>(0, sample.time - 3 * kSecond)).value();
