@@ -43,6 +43,8 @@ void pause_until(Nanoseconds time) {
 
 double seconds(Nanoseconds time) { return static_cast<double>(time) / 1e9; }
 
+double us_since(Nanoseconds begin) { return static_cast<double>(monotonic_now() - begin) / 1e3; }
+
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0.0;
   const auto at = values.begin() + std::lround(share * static_cast<double>(values.size() - 1));
@@ -128,7 +130,7 @@ Json call_costs(const GpuDevice& gpu) {
       for (int i = 0; i < 300; ++i) {
         const Nanoseconds begin = monotonic_now();
         call();
-        us.push_back(static_cast<double>(monotonic_now() - begin) / 1e3);
+        us.push_back(us_since(begin));
       }
       costs[name] = spread(us);
       costs[name]["processor"] = static_cast<double>(processor_time() - processor) / 300e3;
@@ -216,8 +218,6 @@ std::vector<PulseEnergies> pulse_energies(const std::vector<Row>& rows, const st
 }
 
 // ---- Streams ----
-
-double us_since(Nanoseconds begin) { return static_cast<double>(monotonic_now() - begin) / 1e3; }
 
 // What a function or an event costs that is queued behind each of 50 kernels of half a millisecond: the caller for
 // queueing, and the GPU, compared with the kernels alone.

@@ -52,7 +52,8 @@ class DeviceTimeline {
   // Notes the moment at which all is done that was queued in the stream before, under `number`, which this step has not
   // used yet. Throws DeviceError likewise.
   void note(void* stream, std::size_t number);
-  // Returns the moment (CLOCK_MONOTONIC), or 0 where the GPU has not come to it. Asks the driver.
+  // Returns the moment (CLOCK_MONOTONIC), or 0 where the GPU has not come to it. Asks the driver, and
+  // waits for a function that is due, 20 ms at most, after the first of a step's moments in ten seconds.
   [[nodiscard]] Nanoseconds moment(std::size_t number) const;
 
  private:

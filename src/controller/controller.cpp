@@ -33,8 +33,7 @@ Controller::Controller(ClusterEngine& engine, ControllerStore& store, Controller
   if (policy.setting != PolicySetting::kBudget && (policy.setting != PolicySetting::kClock || !has_clock)) {
     throw UsageError(
         fmt::format("policy {} keeps no power budget; use joule-price or powerflow, or give a clock at which all GPUs "
-                    "are within it "
-                    "(--clock) and the agents that set it (--agent)",
+                    "are within it (--clock) and the agents that set it (--agent)",
                     options_.policy));
   }
   for (JobRecord& one : store_.jobs()) kept_[one.job] = one;
@@ -162,8 +161,7 @@ void Controller::decide(Seconds now) {
     job.started = false;
     job.no_room = now;
     job.unattended = Seconds(0.0);
-    // A job that is to have no GPUs may be given some before it has stopped.
-    scheduler_->state().jobs[at(job.index)].in_transition = !one.target.nodes.empty();
+    scheduler_->state().jobs[at(job.index)].in_transition = true;
   }
   for (const std::string& line : decided_) log_(line);
 }
@@ -198,11 +196,11 @@ Watts Controller::power_on(const Job& job, int gpus, int speed) const {
 // A job of a kind of which no watts are known yet counts with a reserve. It must not wait for that alone: where nothing
 // else runs, nothing would ever be metered.
 bool Controller::may_be_metered(const Job& job) const {
+  if (job.index < 0 || drawn_.value() > 0.0) return false;
   const ClusterState& state = scheduler_->state();
-  if (job.index < 0 || drawn_.value() > 0.0 || !state.jobs[at(job.index)].has_gpus()) return false;
   const ClusterJob& one = state.jobs[at(job.index)];
-  const Watts believed = state.believed_cost(job.index, one.gpus, one.speed).power();
-  return state.unmetered[at(one.kind)] && believed <= state.spendable_power();
+  return one.has_gpus() && state.unmetered[at(one.kind)] &&
+         state.believed_cost(job.index, one.gpus, one.speed).power() <= state.spendable_power();
 }
 
 // A job that has been released counts as if it ran: it may start at any moment.

@@ -169,7 +169,7 @@ class NvmlGpu final : public GpuDevice {
   // Begins a while before `after`, since what went into the low pass follows from two samples.
   std::vector<TimedPower> power_samples(Nanoseconds after) const override {
     constexpr Seconds kLowPass{0.015};  // measured on an H100
-    constexpr Nanoseconds kBefore = 100'000'000;
+    constexpr Nanoseconds kBefore = 100 * kMillisecond;
     std::vector<NvmlSample> samples(256);  // an H100 keeps 120
     auto count = static_cast<unsigned>(samples.size());
     unsigned type = 0;

@@ -112,7 +112,7 @@ void EnergyTrack::follow_counter(Nanoseconds time, Joules total, const std::vect
 }
 
 void EnergyTrack::divide_step(Nanoseconds change, const std::vector<TimedPower>& shape) {
-  constexpr Nanoseconds kLongestGap = 50'000'000;  // between a step's end and the record
+  constexpr Nanoseconds kLongestGap = 50 * kMillisecond;  // between a step's end and the record
   const Knot left = knots_.back();
   if (shape.empty() || shape.front().time > left.time + kLongestGap || shape.back().time < change - kLongestGap) return;
   // Calls at(time, energy since the left knot as the record has it); returns that of the whole step.

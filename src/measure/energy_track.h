@@ -95,14 +95,9 @@ class EnergyTrack {
   [[nodiscard]] IntervalEnergy energy_between(Nanoseconds begin, Nanoseconds end) const;
   // Returns whether no later reading can change what energy_between() says up to `time`.
   [[nodiscard]] bool settled(Nanoseconds time) const;
-  // Returns the time before which a reading would bring nothing new, since the counter's next step is not due. Readings
-  // may come all the same.
-  [[nodiscard]] Nanoseconds quiet_until() const {
-    return source_ == EnergySource::kCounter ? rhythm_.quiet_until() : 0;
-  }
-
-  // Plans the next reading of a counter that is dear to read (SensorRhythm::plan), and returns when that is due.
-  [[nodiscard]] Nanoseconds plan(Nanoseconds interval) {
+  // Plans the next reading (SensorRhythm::plan), and returns the time before which one would bring nothing new, or too
+  // little for a counter that is dear to read. Readings may come all the same.
+  [[nodiscard]] Nanoseconds plan(Nanoseconds interval = 0) {
     return source_ == EnergySource::kCounter ? rhythm_.plan(interval) : 0;
   }
   [[nodiscard]] bool sparse() const { return source_ == EnergySource::kCounter && rhythm_.sparse(); }

@@ -10,13 +10,12 @@
 namespace flyball {
 namespace {
 
-// From when on the driver's record of power is asked for with each reading of the counter. It takes some 60 us, and is
-// worth that where the counter is too dear to be read at each of its changes. Several readings in a row are not long by
-// chance.
-constexpr Nanoseconds kDear = 200'000;
+// After so many dear readings of the counter in a row, which are not long by chance, the driver's record of power is
+// asked for with each. It takes some 60 us, and is worth that where the counter is too dear to be read at each of its
+// changes.
 constexpr int kSurelyDear = 8;
 // So far back the record is to reach: two of the longest steps that a sampler takes.
-constexpr Nanoseconds kRecord = 2'000 * kMillisecond;
+constexpr Nanoseconds kRecord = 2 * kSecond;
 
 // How old a power may be before it is read again. It is read with the counter's change, and seldom while the counter
 // stands, unless that has stood for so long that the power may have to take its place.
@@ -40,7 +39,7 @@ Meter meter_of(std::shared_ptr<const GpuDevice> gpu) {
             const Nanoseconds begin = Sampler::now();
             reading.total = gpu->total_energy();
             const Nanoseconds now = Sampler::now();
-            state.dear_in_row = now - begin > kDear ? std::min(state.dear_in_row + 1, kSurelyDear) : 0;
+            state.dear_in_row = now - begin > kDearReading ? std::min(state.dear_in_row + 1, kSurelyDear) : 0;
             if (state.dear_in_row == kSurelyDear) reading.shape = gpu->power_samples(now - kRecord);
             if (reading.total != state.total) state.changed_at = now;
             state.total = reading.total;

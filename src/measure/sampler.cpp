@@ -34,8 +34,6 @@ using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC
 constexpr Seconds kAfterFailure{0.1};              // of a round itself, not of a meter
 constexpr Nanoseconds kLongestRest = 250'000'000;  // between two rounds, however slow the sensors
 
-// The processor time of a reading that is dear by itself. Being woken for it costs about a fifth of this.
-constexpr Nanoseconds kDearReading = 200'000;
 // How many readings of a dear counter look for its rhythm before that is given up for a while, in which one a second
 // comes back: every 4 ms they last for 2.4 s, in which a rhythm of 150 ms is found.
 constexpr double kLooks = 600.0;
@@ -151,7 +149,7 @@ void plan_next(Slot& slot, Nanoseconds read_at, Nanoseconds period, std::int64_t
     slot.due_at = slot.quiet_until = plan_dear(slot, read_at, dear_interval);
     if (slot.track.sparse() || slot.given_up) slot.rest = slot.due_at - read_at;
   } else {
-    slot.due_at = slot.quiet_until = slot.track.plan(0);
+    slot.due_at = slot.quiet_until = slot.track.plan();
   }
   slot.read_at = read_at;
 }

@@ -41,9 +41,6 @@ class SensorRhythm {
   [[nodiscard]] std::optional<Nanoseconds> foretold() const { return foretold_; }
   // Sets the moment at which the latest change is taken to have happened.
   void date(Nanoseconds change);
-  // The time until which a reading would only repeat the latest one, shortly before the next change. It lies in the
-  // past where no steady rhythm tells it.
-  [[nodiscard]] Nanoseconds quiet_until() const { return quiet_until_; }
 
  private:
   void find_period();
@@ -73,6 +70,8 @@ class SensorRhythm {
   Nanoseconds moved_ = 0;       // by how much later than foretold changes have come since
   std::optional<Nanoseconds> foretold_;
   Nanoseconds unsteadiness_ = 0;  // by how much changes missed the foretold time of late, about the largest
+  // Shortly before the next change: until then a reading would only repeat the latest one. It lies in the past where no
+  // steady rhythm tells it.
   Nanoseconds quiet_until_ = 0;
 };
 

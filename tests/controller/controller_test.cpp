@@ -497,17 +497,22 @@ TEST(Controller, ChargesWhatAChangeWasMeasuredToCost) {
   }
 }
 
-// Time in which a job waits for watts is no cost of the change. What it had done since its checkpoint, and does again,
-// is.
-TEST(Controller, CountsNoTimeInTheQueueAsTheCostOfAChange) {
-  Site site(1);
+// Starts a job on four GPUs, and takes all watts away. Returns whether its next report is answered so.
+bool runs_and_is_to_stop(Site& site) {
   site.engine.submit(1, elastic("a", 4, 4));
   site.cycles(6);
   (void)site.controller->report(1, 1000, {100.0, 1e6, Seconds(0.5), 4});
   site.cycle();
   site.controller->order_budget({Watts(300.0), std::nullopt});
   site.cycle();
-  ASSERT_TRUE(site.controller->report(1, 1000, {100.0, 1e6, Seconds(0.5), 4}).stop);
+  return site.controller->report(1, 1000, {100.0, 1e6, Seconds(0.5), 4}).stop;
+}
+
+// Time in which a job waits for watts is no cost of the change. What it had done since its checkpoint, and does again,
+// is.
+TEST(Controller, CountsNoTimeInTheQueueAsTheCostOfAChange) {
+  Site site(1);
+  ASSERT_TRUE(runs_and_is_to_stop(site));
   site.cycle();
   site.engine.end(1);
   site.cycles(50);  // in the second of them it is seen to wait: 2 s
@@ -599,13 +604,7 @@ TEST(Controller, ExpectsTheSameOfAJobThatIsToStop) {
 // A job that was told to stop altogether gets GPUs again when there are watts for it before it has stopped.
 TEST(Controller, GivesGpusToAJobThatHasYetToStop) {
   Site site(1);
-  site.engine.submit(1, elastic("a", 4, 4));
-  site.cycles(6);
-  (void)site.controller->report(1, 1000, {100.0, 1e6, Seconds(0.5), 4});
-  site.cycle();
-  site.controller->order_budget({Watts(300.0), std::nullopt});
-  site.cycle();
-  ASSERT_TRUE(site.controller->report(1, 1000, {100.0, 1e6, Seconds(0.5), 4}).stop);
+  ASSERT_TRUE(runs_and_is_to_stop(site));
   site.controller->order_budget({Watts(1e6), std::nullopt});
   EXPECT_NO_THROW(site.cycles(2));
   site.engine.end(1);

@@ -271,7 +271,7 @@ TEST(EnergyTrack, KeepsTheRhythmOverLateReadings) {
   int readings = 0;
   for (Nanoseconds t = 1'000 * kMillisecond; t <= 20'000 * kMillisecond; t += kPeriod) {
     if (++readings % 400 == 0) t += (readings % 800 == 0 ? 130 : 260) * kMillisecond;
-    if (t >= track.quiet_until()) track.add(t, counted(sensor.counter(t)));
+    if (t >= track.plan()) track.add(t, counted(sensor.counter(t)));
   }
   for (Nanoseconds begin = 4'000 * kMillisecond; begin < 19'000 * kMillisecond; begin += 7'777'777) {
     ASSERT_NEAR(track.energy_between(begin, begin + 100 * kMillisecond).energy.value(), 30.0, 0.3) << begin;
@@ -354,8 +354,7 @@ TEST_P(ReadingInRhythm, OnABusyMachineIsAsGood) {
       Nanoseconds due = 1'000 * kMillisecond;
       while (due < 41'000 * kMillisecond) {
         const Nanoseconds time = due + static_cast<Nanoseconds>(late_ms(random) * 1e6);
-        if (when == Reading::kEveryPeriod || time >= track.quiet_until())
-          track.add(time, counted(sensor.counter(time)));
+        if (when == Reading::kEveryPeriod || time >= track.plan()) track.add(time, counted(sensor.counter(time)));
         due += ((time - due) / kPeriod + 1) * kPeriod;
       }
       double sum = 0.0;

@@ -50,7 +50,7 @@ inline void read_until(EnergyTrack& track, Nanoseconds sampling, Nanoseconds end
   std::uniform_int_distribution<Nanoseconds> jitter(0, sampling / 8);
   for (Nanoseconds due = 1'000 * kMillisecond; due <= end; due += sampling) {
     const Nanoseconds time = due + jitter(random);
-    if (when == Reading::kEveryPeriod || time >= track.quiet_until()) track.add(time, read(time));
+    if (when == Reading::kEveryPeriod || time >= track.plan()) track.add(time, read(time));
   }
 }
 
