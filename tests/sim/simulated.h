@@ -12,15 +12,18 @@
 #include <string>
 #include <thread>
 
+#include "base/monotonic_time.h"
 #include "sim/specification.h"
 #include "sim/workload.h"
 
 namespace flyball::testing {
 
-// A name that no other test process uses.
+// A name that no other test process uses or has used: numbers of processes come again, and one that was killed has left
+// its machine.
 inline std::string unique_machine_name() {
   static std::atomic<int> count{0};
-  return "test-" + std::to_string(::getpid()) + "-" + std::to_string(count++);
+  static const std::string process = std::to_string(::getpid()) + "-" + std::to_string(monotonic_now());
+  return "test-" + process + "-" + std::to_string(count++);
 }
 
 // A machine that FLYBALL_SIM names while it lives. Time stands still unless `time_scale` says otherwise.
