@@ -38,14 +38,14 @@ std::array<Variant, 7> variants() {
                               {"without paths along stages", {}},
                               {"without carrying over", {}},
                               {"without filling", {}},
-                              {"without random neighbourhoods", {}},
                               {"without random paths", {}},
+                              {"without searching further", {}},
                               {"none: the slowest clocks that fit", {false, false, false, false, false}}}};
   all[1].searches.stage_paths = false;
   all[2].searches.carry = false;
   all[3].searches.fill = false;
-  all[4].searches.neighbourhoods = false;
-  all[5].searches.random_paths = false;
+  all[4].searches.random_paths = false;
+  all[5].searches.further = false;
   return all;
 }
 

@@ -12,20 +12,21 @@
 //           [0.005, 1.09 along the frontier, in a sixth of the time].
 //   fill    One pass forwards in time slows operations down into the slack that is left
 //           [0.006, 0.15 along the frontier].
-//   search  Small neighbourhoods of operations are sped up at random and slowed down again into the new slack; the
-//           outcome is kept when it is no dearer [0.002, 0.05]. This alternates with path searches along random paths
-//           [0.052, 0.47 where a time was asked for]. Seed and number of trials are fixed: the same input gives the
-//           same plan.
+//   search  The gates along random paths are moved to their best times together, until that brings nothing any more
+//           [0.083, 0.67 where a time was asked for]. Where plans are still far above the bound, others are made with
+//           other seeds and disturbed: many operations are sped up at random, and paths searched again
+//           [0.006, 0.09 where a time was asked for]. Seeds are fixed: the same input gives the same plan.
 // round() and follow() do all but the search, for every point of a frontier; polish() searches, for the points that
 // matter. Every step keeps the iteration within its deadline.
 //
 // The numbers are for the per-clock profiles of GPT-3 175B (A40) and Bloom 176B (A100) that Perseus' authors published,
 // measured by
 //   build/bench/bench/rounding_value ${FLYBALL_SHARED_DATA:-../shared/data}/perseus-sosp24/emulation/*_bf16.csv
-// (docs/decisions/0042-what-rounding-keeps.md, 0087-plans-that-were-asked-for.md).
+// (docs/decisions/0042-what-rounding-keeps.md, 0096-searched-until-near-enough.md).
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -34,20 +35,34 @@
 #include "base/units.h"
 #include "pipeline/timeline.h"
 #include "plan/gates.h"
-#include "plan/neighbourhood_search.h"
 #include "plan/path_search.h"
 #include "plan/planner.h"
 #include "plan/relaxation.h"
 
 namespace flyball {
 
+// xorshift64 (Marsaglia 2003): the same numbers, whatever was planned before.
+class RoundingRandom {
+ public:
+  explicit RoundingRandom(std::uint64_t seed = 0) : state_(0x9E3779B97F4A7C15u * (2 * seed + 1)) {}
+  std::uint32_t draw() {
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 7;
+    state_ ^= state_ << 17;
+    return static_cast<std::uint32_t>(state_ >> 24);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
 // Which steps are taken. Planners take all; bench/rounding_value leaves out one at a time to measure what it saves.
 struct Searches {
   bool stage_paths = true;
   bool carry = true;  // read by perseus.cpp: if false, every point is made by round()
   bool fill = true;
-  bool neighbourhoods = true;
   bool random_paths = true;
+  bool further = true;  // read by perseus.cpp, too: if false, no more plans are polished where the bound is far
 };
 
 // What all rounders of a problem share, derived from it once. Immutable; the problem must outlive it.
@@ -91,15 +106,20 @@ class ClockRounder {
   // Takes over a plan, which must consist of Pareto-optimal options.
   void load(const ClockPlan& plan);
 
-  // How often polish() alternates between the random search and path searches, each of which makes room for the other,
-  // unless a plan is to be had sooner.
-  static constexpr int kPolishTurns = 20;
-
-  // Makes the present plan cheaper within `deadline`, which the plan must meet already. `trials` bounds the random
-  // search (neighbourhood_search.h), which is left out where there are fewer than `turns`. Path searches with few slots
-  // take half of the time and find less.
-  void polish(Nanoseconds deadline, int trials, int turns = kPolishTurns,
-              PathSearch::Slots slots = PathSearch::Slots::kMany);
+  struct Polish {
+    int most_turns = 60;  // of each search, which ends sooner when turns bring nothing any more
+    PathSearch::Slots slots = PathSearch::Slots::kMany;  // few take half of the time and find less
+    int disturbances = 0;
+    std::uint64_t seed = 0;                                    // other seeds find other plans
+    double enough = -std::numeric_limits<double>::infinity();  // net energy in J at which the search may end
+  };
+  // Makes the present plan cheaper within `deadline`, which the plan must meet already. In turns, from the earliest and
+  // from the latest times that the plan allows, some random paths are searched, until five turns have brought nothing.
+  // Then the cheapest plan is disturbed as often as `how` says: half of the operations in one half of the order are sped
+  // up, three quarters of all are passed over in a first filling of the slack, and paths are searched until a turn
+  // brings nothing; what comes of it is kept if it is cheaper.
+  void polish(Nanoseconds deadline, const Polish& how);
+  void polish(Nanoseconds deadline) { polish(deadline, {}); }
 
   // Time and energy of the present plan.
   [[nodiscard]] Nanoseconds makespan();
@@ -115,14 +135,17 @@ class ClockRounder {
   void settle(Nanoseconds deadline);
   void fit(int i);
   void publish();
+  void search_random_paths(Nanoseconds deadline, int turn, const Polish& how, RoundingRandom& random);
   void improve_random_path(RoundingRandom& random, PathSearch::Slots slots);
+  void disturb(Nanoseconds deadline, RoundingRandom& random);
   [[nodiscard]] int paths_per_turn(PathSearch::Slots slots) const;
 
   void place_early();
   void place_late(Nanoseconds deadline);
   // The two fill functions slow operations down into slack. fill_forwards() needs late_ of the present plan and
   // updates early_; fill_backwards() needs early_ and updates late_.
-  void fill_forwards();
+  template <class MayBeRaised>
+  void fill_forwards(MayBeRaised may_be_raised);
   void fill_backwards(Nanoseconds deadline);
   void raise(int i, Nanoseconds room);
 
@@ -132,7 +155,6 @@ class ClockRounder {
   const GateGraph& graph_;
   std::vector<ClockLadder> ladder_;  // by operation
   PathSearch paths_;
-  NeighbourhoodSearch neighbourhoods_;
   GateSchedule schedule_;           // the gates from which follow() continues
   GateTimes last_relaxed_;          // relaxed times of the last point
   int followed_ = 0;                // points since the last round()

@@ -25,15 +25,13 @@ namespace {
 
 // More points than this are asked for by mistake, and would not fit into memory.
 constexpr Nanoseconds kMostPoints = 2'000'000;
-// How many operations and edges the trials of one polish would replay if they looked at all: 4 to 10 ms, unless that is
-// less than one trial for each turn. Two or four times as many give no better plans than another seed does. Where
-// slack is plenty, at least total energy, half of it saves 0.00005 points less on 33 shipped and measured workloads; at
-// T_min it costs up to 0.14. In the smallest pipelines a limit by operation spares a fourth of the trials, for the same
-// energy in the mean of the eleven shipped ones that it concerns.
-constexpr std::int64_t kSearchWork = 3'000'000;
-constexpr std::int64_t kSearchWorkWithSlack = kSearchWork / 4;
-constexpr std::int64_t kMostTrials = 48;  // for each operation
-constexpr std::int64_t kTrialWork = 64;   // what a trial takes at least, as many operations and edges
+// A plan that was asked for is near enough if it is no further above the bound than this part of its energy. For times
+// whose plans are further away, others are made: so many that they have this many options together, within limits.
+constexpr double kNearEnough = 1e-3;
+constexpr std::int64_t kFurtherWork = 100'000;
+constexpr std::int64_t kFewestFurther = 2;
+constexpr std::int64_t kMostFurther = 8;
+constexpr int kDisturbances = 10;
 // Small frontiers are rounded anew at every point. If that takes more operations than kRoundingBudget (0.06 s), only
 // every n-th point is rounded anew and those between follow. n is at most kMostFollowing: beyond that, drift costs more
 // than the time is worth.
@@ -68,11 +66,6 @@ Nanoseconds makespan_at(const ComputationDag& dag, const std::vector<CostCurve>&
   }
   std::vector<Nanoseconds> finish(durations.size());
   return makespan(dag, durations, finish);
-}
-
-int search_trials(const ComputationDag& dag, std::int64_t work = kSearchWork) {
-  const std::int64_t replayed = std::max(kTrialWork, dag.size() + static_cast<std::int64_t>(dag.edge_count()));
-  return std::max(ClockRounder::kPolishTurns, static_cast<int>(std::min(work / replayed, kMostTrials * dag.size())));
 }
 
 class Crawl {
@@ -113,6 +106,7 @@ class Crawl {
     }
     rounding_->finish();
     frontier_.finish();
+    if (run.status == RelaxationStatus::kOptimal && searches_.further) search_further(bound);
     for (std::size_t i = 0; i < frontier_.size(); ++i) {
       FrontierPoint& point = frontier_.point(i);
       point.net_lower_bound = bound.at(point.time);
@@ -131,12 +125,12 @@ class Crawl {
     if (problem_.keep_flows) keep(stretch);
     for (const Nanoseconds time : problem_.focus) {
       const bool is_here = time > stretch.t_low && time <= stretch.t_high && time < t_star_;
-      if (is_here) rounding_->add_polished(stretch, time, search_trials(*problem_.dag), true);
+      if (is_here) rounding_->add_polished(stretch, time, true);
     }
     for (; next_ > stretch.t_low || (next_ == t_min_ && stretch.t_low == t_min_);
          next_ = std::max(t_min_, next_ - spacing(stretch.price))) {
       if (next_ == t_min_) {
-        rounding_->add_polished(stretch, t_min_, search_trials(*problem_.dag), asks_for_fastest());
+        rounding_->add_polished(stretch, t_min_, asks_for_fastest());
         next_ = -1;
         break;
       }
@@ -222,8 +216,23 @@ class Crawl {
   void polish() {
     if (!report(t_min_)) return;
     const std::size_t index = frontier_.least_total_energy();
-    rounding_->polish(frontier_.plan(index), frontier_.points()[index].time,
-                      search_trials(*problem_.dag, kSearchWorkWithSlack));
+    rounding_->polish(frontier_.plan(index), frontier_.points()[index].time);
+  }
+
+  // Makes more plans for the times that were asked for, where those are further above the bound than they should be.
+  void search_further(const BoundCurve& bound) {
+    std::int64_t options = 0;
+    for (const Computation& computation : problem_.dag->computations()) {
+      options += static_cast<std::int64_t>(problem_.choices[static_cast<std::size_t>(computation.type)].pareto.size());
+    }
+    const auto plans = static_cast<int>(std::clamp<std::int64_t>(kFurtherWork / options, kFewestFurther, kMostFurther));
+    for (const Nanoseconds time : rounding_->asked()) {
+      const double net = frontier_.points()[frontier_.lookup(time)].net_joules;
+      const double joules = net + (problem_.total_blocking() * to_seconds(time)).value();
+      if (net - bound.at(time) > kNearEnough * joules) rounding_->search_further(time, plans, kDisturbances);
+    }
+    rounding_->finish();
+    frontier_.finish();
   }
 
   const PlanProblem& problem_;
@@ -276,7 +285,7 @@ void close_cancelled_frontier(const PlanProblem& problem, Frontier& frontier) {
   deadlines.push_back(t_min);
   for (const Nanoseconds deadline : deadlines) {
     rounder.load(fastest);
-    rounder.polish(std::max(deadline, t_min), search_trials(*problem.dag));
+    rounder.polish(std::max(deadline, t_min));
     add();
   }
   frontier.finish();

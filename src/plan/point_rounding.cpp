@@ -40,20 +40,39 @@ void PointRounding::add(const FrontierStretch& stretch, Nanoseconds deadline) {
   if (group_.size() == group_size_) start_group();
 }
 
-void PointRounding::add_polished(const FrontierStretch& stretch, Nanoseconds deadline, int trials, bool both) {
+void PointRounding::add_polished(const FrontierStretch& stretch, Nanoseconds deadline, bool both) {
   if (!both) add(stretch, deadline);
   start_group();
-  const auto search = [&](void (ClockRounder::*begin)(const GateTimes&, Nanoseconds)) {
-    start(Job([relaxed = relaxed_times(*tables_, stretch, deadline), deadline, trials, begin](ClockRounder& rounder) {
-            (rounder.*begin)(relaxed, deadline);
-            rounder.polish(deadline, trials);
-            return std::vector{rounded(rounder)};
-          }),
-          Turn::kFirst);
-  };
-  search(&ClockRounder::floor);
-  if (both) search(&ClockRounder::round);
+  const Target target{relaxed_times(*tables_, stretch, deadline), deadline};
+  polish(target, &ClockRounder::floor, {}, Turn::kFirst);
+  if (both) polish(target, &ClockRounder::round, {}, Turn::kFirst);
+  if (both) asked_.push_back(target);
   last_searches_ = both ? 2 : 1;
+}
+
+void PointRounding::polish(const Target& target, Beginning begin, const ClockRounder::Polish& how, Turn turn) {
+  start(Job([target, begin, how](ClockRounder& rounder) {
+          (rounder.*begin)(target.relaxed, target.deadline);
+          rounder.polish(target.deadline, how);
+          return std::vector{rounded(rounder)};
+        }),
+        turn);
+}
+
+std::vector<Nanoseconds> PointRounding::asked() const {
+  std::vector<Nanoseconds> times;
+  for (const Target& target : asked_) times.push_back(target.deadline);
+  return times;
+}
+
+void PointRounding::search_further(Nanoseconds asked, int plans, int disturbances) {
+  const auto target = std::ranges::find(asked_, asked, &Target::deadline);
+  for (int k = 0; k < plans; ++k) {
+    ClockRounder::Polish how;
+    how.disturbances = disturbances;
+    how.seed = static_cast<std::uint64_t>(k) + 1;
+    polish(*target, k % 2 == 0 ? &ClockRounder::floor : &ClockRounder::round, how, Turn::kLast);
+  }
 }
 
 void PointRounding::add(const ClockPlan& plan) {
@@ -61,10 +80,12 @@ void PointRounding::add(const ClockPlan& plan) {
   frontier_.add(rounded(rounder_).point, plan);
 }
 
-void PointRounding::polish(ClockPlan plan, Nanoseconds deadline, int trials) {
-  start(Job([plan = std::move(plan), deadline, trials](ClockRounder& rounder) {
+void PointRounding::polish(ClockPlan plan, Nanoseconds deadline) {
+  start(Job([plan = std::move(plan), deadline](ClockRounder& rounder) {
+    ClockRounder::Polish how;
+    how.slots = PathSearch::Slots::kFew;
     rounder.load(plan);
-    rounder.polish(deadline, trials, ClockRounder::kPolishTurns, PathSearch::Slots::kFew);
+    rounder.polish(deadline, how);
     return std::vector{rounded(rounder)};
   }));
 }

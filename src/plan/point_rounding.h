@@ -40,13 +40,18 @@ class PointRounding {
   // The same for a point that matters, and polishes two plans of it: the one that was made without path searches, from
   // which the search gets further where slack is scarcest, and, if `both`, the one that add() makes, from which it gets
   // further where there is more. These take longest, so that they begin before points that wait.
-  void add_polished(const FrontierStretch& stretch, Nanoseconds deadline, int trials, bool both);
+  void add_polished(const FrontierStretch& stretch, Nanoseconds deadline, bool both);
 
   // Adds a plan as it is, before those that are under way.
   void add(const ClockPlan& plan);
 
   // Polishes a plan within its deadline, and adds what comes of it.
-  void polish(ClockPlan plan, Nanoseconds deadline, int trials);
+  void polish(ClockPlan plan, Nanoseconds deadline);
+
+  // The times for which two plans were polished.
+  [[nodiscard]] std::vector<Nanoseconds> asked() const;
+  // Makes so many more plans for such a time, each with a seed of its own and disturbed so often.
+  void search_further(Nanoseconds asked, int plans, int disturbances);
 
   // Returns when the frontier holds all points but the polished ones of T_min, which may still be under way.
   void finish_points();
@@ -66,7 +71,11 @@ class PointRounding {
   using Job = std::packaged_task<std::vector<Rounded>(ClockRounder&)>;
   enum class Turn { kFirst, kLast };  // of the jobs that wait
 
+  // How a polish begins.
+  using Beginning = void (ClockRounder::*)(const GateTimes&, Nanoseconds);
+
   [[nodiscard]] static Rounded rounded(ClockRounder& rounder);
+  void polish(const Target& target, Beginning begin, const ClockRounder::Polish& how, Turn turn);
   void start(Job job, Turn turn = Turn::kLast);
   void start_group();
   void take_oldest();
@@ -77,6 +86,7 @@ class PointRounding {
   std::size_t anew_every_;
   std::size_t group_size_;
   std::size_t most_under_way_;     // groups
+  std::vector<Target> asked_;      // for which two plans were polished
   std::size_t last_searches_ = 0;  // of add_polished(), begun last
   Frontier& frontier_;
   ClockRounder rounder_;                                     // the caller's

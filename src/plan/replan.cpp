@@ -14,14 +14,16 @@
 namespace flyball {
 namespace {
 
-constexpr std::size_t kPointsPerKept = 5;
-constexpr std::size_t kFewestKept = 64;
-constexpr int kLookups = 256;                  // by which the mean is judged
-constexpr std::int64_t kPolishWork = 100'000;  // operations and edges that the random search of one plan replays
+constexpr std::size_t kPointsPerKept = 6;
+constexpr std::size_t kFewestKept = 48;
+constexpr int kLookups = 256;  // by which the mean is judged
 // A turn of a polish costs as much as some points. Where planning from new makes few points, 20 turns would cost a
 // tenth of it; 5 of them cost 0.005 % of energy in the mean of 54 changes of the shipped profiles.
 constexpr std::size_t kPointsPerTurn = 200;
 constexpr int kFewestTurns = 5;
+constexpr int kMostTurns = 20;
+constexpr double kNothingToGain = 1e-4;  // a plan that is so little above the bound is not polished
+constexpr int kDisturbances = 10;        // of a plan that is too far above it
 // The step of prices, as price_step_of_share() has it, by which kept flows are helped out: a twelfth of the rounds of
 // the finest one, for a bound that is 0.003 % lower (Bloom 176B).
 constexpr double kCoarseShare = 0.05;
@@ -62,16 +64,13 @@ struct Ends {
   Nanoseconds t_star = 0;
 };
 
-// Bounds of the net energy, each a line; one flow makes one.
-class Lines {
+// The bound of the net energy: the highest of lines, of which each flow makes one.
+class Bound {
  public:
-  Lines(const PlanProblem& problem, Nanoseconds t_min)
+  Bound(const PlanProblem& problem, Nanoseconds t_min, const KeptFlows& kept)
       : problem_(problem),
         t_min_(t_min),
         t_star_(makespan_with(*problem.dag, [&](std::size_t type) { return problem.choices[type].hull.back().time; })) {
-  }
-
-  void add(const KeptFlows& kept) {
     const ComputationDag& dag = *problem_.dag;
     std::vector<PricedCurve> curves;
     for (const PlanProblem::TypeChoices& type : problem_.choices) curves.emplace_back(type.hull, kFinestPrice.value());
@@ -87,27 +86,41 @@ class Lines {
     };
     add_flow(0.0, [](std::size_t) { return 0.0; });
     for (const KeptFlows::Flow& flow : kept.flows) add_flow(flow.price, [&](std::size_t i) { return flow.on[i]; });
+    curve_ = {highest_lines(lines_, t_star_), t_star_};
   }
 
-  // Adds those of the relaxation with coarse prices; returns false where planning from new takes such prices, too (from
-  // 50,000 operations), and these would be no cheaper.
-  [[nodiscard]] bool add_coarse() {
+  // Adds the lines of the relaxation with coarse prices. Where planning from new takes such prices, too (from 50,000
+  // operations), they would be no cheaper and are left out.
+  void add_coarse() {
     const std::vector<CostCurve> hulls = problem_.hulls();
     const Watts step = price_step_of_share(hulls, kCoarseShare);
-    if (price_step_of(*problem_.dag, hulls) >= step) return false;
+    if (price_step_of(*problem_.dag, hulls) >= step) return;
     const auto go_on = [](const FrontierStretch&) { return true; };
     const BoundCurve coarse = solve_relaxation(*problem_.dag, hulls, go_on, step).bound;
     for (const BoundCurve::Piece& piece : coarse.pieces()) lines_.push_back({t_min_, piece.intercept, piece.price});
     std::ranges::stable_sort(lines_, {}, &BoundCurve::Piece::price);
-    return true;
+    curve_ = {highest_lines(lines_, t_star_), t_star_};
   }
 
-  [[nodiscard]] BoundCurve highest() const { return {highest_lines(lines_, t_star_), t_star_}; }
+  [[nodiscard]] const BoundCurve& curve() const { return curve_; }
+  // By how much a plan's energy is above the bound, as a share of it, if the plan is for `time`.
+  [[nodiscard]] double share_above(double net_joules, Nanoseconds time) const {
+    return (net_joules - curve_.at(time)) / joules(time);
+  }
+  // The net energy of a plan that is just so much above.
+  [[nodiscard]] double net_joules(Nanoseconds time, double share_above) const {
+    return curve_.at(time) + share_above * joules(time);
+  }
 
  private:
+  [[nodiscard]] double joules(Nanoseconds time) const {
+    return curve_.at(time) + (problem_.total_blocking() * to_seconds(time)).value();
+  }
+
   const PlanProblem& problem_;
   Nanoseconds t_min_, t_star_;
   std::vector<BoundCurve::Piece> lines_;  // in rising order of price
+  BoundCurve curve_;
 };
 
 class Replanning {
@@ -130,7 +143,8 @@ class Replanning {
 
   [[nodiscard]] Nanoseconds t_min() const { return ends_.t_min; }
 
-  Frontier run() {
+  // Plans that were asked for are searched until they are near enough to the bound.
+  Frontier run(const Bound& bound) {
     const std::size_t points = planned_.size();
     const std::size_t step = std::max<std::size_t>(1, std::min(kPointsPerKept, points / kFewestKept));
     for (std::size_t k = points - 1; k > 0; k -= std::min(step, k)) {
@@ -138,12 +152,21 @@ class Replanning {
       rounder_.floor(gates_of(k, time), time);
       add();
     }
-    const int turns = std::clamp(static_cast<int>(points / kPointsPerTurn), kFewestTurns, ClockRounder::kPolishTurns);
+    const int turns = std::clamp(static_cast<int>(points / kPointsPerTurn), kFewestTurns, kMostTurns);
     for (const Nanoseconds time : asked()) {
       rounder_.round(gates_of(planned_.lookup(old_ends_.place_of(time, ends_)), time), time);
-      const std::int64_t replayed = now_.dag->size() + static_cast<std::int64_t>(now_.dag->edge_count());
-      rounder_.polish(time, std::max(ClockRounder::kPolishTurns, static_cast<int>(kPolishWork / replayed)), turns,
-                      PathSearch::Slots::kFew);
+      ClockRounder::Polish how;
+      how.most_turns = turns;
+      how.enough = bound.net_joules(time, kNothingToGain);
+      how.slots = PathSearch::Slots::kFew;
+      rounder_.polish(time, how);
+      if (bound.share_above(rounder_.net_joules(), time) > kMostLostAsked) {
+        how = {};
+        how.slots = PathSearch::Slots::kFew;
+        how.disturbances = kDisturbances;
+        how.enough = bound.net_joules(time, kMostLostAsked);
+        rounder_.polish(time, how);
+      }
       add();
     }
     if (asked().front() != ends_.t_min) {
@@ -194,12 +217,6 @@ class Replanning {
   Frontier frontier_;
 };
 
-// By how much the energy of the plan for `time` is above the bound at that time, as a share of it.
-double above_bound(const Frontier& frontier, const BoundCurve& bound, Nanoseconds time) {
-  const double waiting = (frontier.total_blocking() * to_seconds(time)).value();
-  return (frontier.points()[frontier.lookup(time)].net_joules - bound.at(time)) / (bound.at(time) + waiting);
-}
-
 }  // namespace
 
 std::optional<PlannerResult> replan(const PlanProblem& before, const PlannerResult& planned, const PlanProblem& now) {
@@ -208,26 +225,24 @@ std::optional<PlannerResult> replan(const PlanProblem& before, const PlannerResu
   if (!planned.flows || planned.dag || old.size() < 2 || !same_operations(*before.dag, *now.dag)) return std::nullopt;
   Replanning replanning(before, old, now);
   const Nanoseconds t_min = replanning.t_min();
-  Lines lines(now, t_min);
-  lines.add(*planned.flows);
-  BoundCurve bound = lines.highest();
+  Bound bound(now, t_min, *planned.flows);
   PlannerResult result;
-  result.frontier = with_waiting(*now.dag, now.blocking, replanning.run());
+  result.frontier = with_waiting(*now.dag, now.blocking, replanning.run(bound));
+  const auto share_above = [&](Nanoseconds time) {
+    return bound.share_above(result.frontier.points()[result.frontier.lookup(time)].net_joules, time);
+  };
   double mean = 0.0;
-  const Nanoseconds range = bound.t_star() - t_min;
-  for (int k = 0; k < kLookups; ++k) {
-    mean += above_bound(result.frontier, bound, t_min + range / kLookups * k) / kLookups;
-  }
+  const Nanoseconds range = bound.curve().t_star() - t_min;
+  for (int k = 0; k < kLookups; ++k) mean += share_above(t_min + range / kLookups * k) / kLookups;
   if (mean > kMostLostInTheMean) return std::nullopt;
-  const auto too_much = [&](Nanoseconds time) { return above_bound(result.frontier, bound, time) > kMostLostAsked; };
-  if (std::ranges::any_of(replanning.asked(), too_much)) {
-    if (!lines.add_coarse()) return std::nullopt;
-    bound = lines.highest();
-    if (std::ranges::any_of(replanning.asked(), too_much)) return std::nullopt;
+  const auto too_far = [&](Nanoseconds time) { return share_above(time) > kMostLostAsked; };
+  if (std::ranges::any_of(replanning.asked(), too_far)) {
+    bound.add_coarse();
+    if (std::ranges::any_of(replanning.asked(), too_far)) return std::nullopt;
   }
   for (std::size_t k = 0; k < result.frontier.size(); ++k) {
     FrontierPoint& point = result.frontier.point(k);
-    point.net_lower_bound = bound.at(point.time);
+    point.net_lower_bound = bound.curve().at(point.time);
   }
   result.stats.nodes = now.dag->size();
   result.stats.edges = static_cast<std::int64_t>(now.dag->edge_count());
