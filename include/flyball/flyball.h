@@ -246,6 +246,12 @@ typedef struct flyball_computation {
   int clock_mhz; /* as planned; 0: as it is */
 } flyball_computation;
 
+/* Tells the server what fits into memory, for jobs without options.memory_limit: the bytes that the activations of one
+ * microbatch hold from its forward to its backward, and the bytes that there are for those of all that this rank holds
+ * at once. Leave a margin out of the latter: the allocator loses memory to fragmentation, and other allocations grow.
+ * Of a stage the rank of which fewest fit counts; a stage of which a rank says nothing keeps to the schedule's own
+ * number. Call it before the sweep ends, and again when less fits; 0 and 0: not known any more. Does not wait. */
+FLYBALL_API int flyball_set_memory(flyball_session* session, int64_t microbatch_bytes, int64_t activation_bytes);
 /* Returns the number of the newest schedule's order, which is the same on all ranks that hold this order; 0: that of
  * options.schedule, or there is no schedule. */
 FLYBALL_API int64_t flyball_order_held(flyball_session* session);

@@ -29,6 +29,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from flyball import _native
+from flyball._memory import MemoryWatch
 from flyball.meter import _wait_for_gpu_work
 
 # They have no clock of their own in a plan, so that nothing is asked for after them.
@@ -135,12 +136,19 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else list(value)
 
 
+def _pytorch_with_gpu() -> Any:
+    """PyTorch, if it uses a GPU in this process."""
+    torch = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    return torch if cuda is not None and cuda.is_initialized() else None
+
+
 def _stream_handle(stream: Any) -> int:
     if isinstance(stream, int):
         return stream
     if stream is None:
-        torch = sys.modules.get("torch")
-        if torch is None or not torch.cuda.is_initialized():
+        torch = _pytorch_with_gpu()
+        if torch is None:
             raise ValueError("there is no PyTorch that uses a GPU in this process: pass the stream")
         stream = torch.cuda.current_stream()
     return stream.cuda_stream
@@ -292,6 +300,10 @@ class Session:
         self._hooked = False  # in a step of hook_step()
         self._unfinished = ""  # what hook_begin() has begun
         self._streams = True  # hooks may ask for clocks in PyTorch's stream
+        # Whether memory is measured by itself where PyTorch turns out to use a GPU.
+        no_limit = hasattr(memory_limit, "__len__") and len(memory_limit) == 0
+        self._wants_memory = bool(server) and executes_order and order != "fixed" and chunks == 1 and no_limit
+        self._memory = None  # what measures it
         self._native = None
         try:
             self._native = _native.Session(json.dumps(options, allow_nan=False, default=_plain), notice)
@@ -345,9 +357,7 @@ class Session:
 
     def _where_the_gpu_is(self, call: str, *type: str) -> None:
         """A call of this session: for when the GPU comes to it, or at once where no GPU runs behind."""
-        torch = sys.modules.get("torch")
-        cuda = getattr(torch, "cuda", None)
-        if self._streams and self._native is not None and cuda is not None and cuda.is_initialized():
+        if self._streams and self._native is not None and _pytorch_with_gpu() is not None:
             try:
                 getattr(self, call + "_in")(*type)
                 return
@@ -413,12 +423,20 @@ class Session:
         return last
 
     def step_begin(self) -> None:
-        if self._native is not None:
-            self._native.step_begin()
+        if self._native is None:
+            return
+        if self._wants_memory and _pytorch_with_gpu() is not None:
+            self.measure_memory()
+        if self._memory is not None:
+            self._memory.step_begin()
+        self._native.step_begin()
 
     def step_end(self) -> None:
-        if self._native is not None:
-            self._native.step_end()
+        if self._native is None:
+            return
+        self._native.step_end()
+        if self._memory is not None:
+            self._memory.step_end()
 
     def set_speed(self, type: str) -> None:
         """Asks for the clock of the next computation of this type. Never waits; cost well under a microsecond beside the
@@ -437,6 +455,7 @@ class Session:
         if self._native is not None:
             if self._native.measures_step():
                 self._synchronize()
+            self._memory_at("begin", type)
             self._native.begin(type)
 
     def end(self, type: str) -> None:
@@ -445,6 +464,11 @@ class Session:
             if self._native.measures_step():
                 self._synchronize()
             self._native.end(type)
+            self._memory_at("end", type)
+
+    def _memory_at(self, call: str, type: str) -> None:
+        if self._memory is not None:
+            getattr(self._memory, call)(type)
 
     # --- Engines that queue their work and run ahead of the GPU ---
 
@@ -465,12 +489,14 @@ class Session:
         """The computation begins when the GPU has done all that was queued before. Never waits. While the rank profiles
         itself, the GPU must have done a step's computations before step_end()."""
         if self._native is not None:
+            self._memory_at("begin", type)
             self._native.begin_in(type, _stream_handle(stream))
 
     def end_in(self, type: str, stream: Any = None) -> None:
         """The computation has ended when the GPU has done all that was queued before. Never waits."""
         if self._native is not None:
             self._native.end_in(type, _stream_handle(stream))
+            self._memory_at("end", type)
 
     @contextmanager
     def instruction_in(self, type: str, stream: Any = None) -> Iterator[None]:
@@ -503,6 +529,25 @@ class Session:
         """What this stage posts before each computation of order_in_use; empty where the schedule does not say. To be
         followed by ranks with `places_transfers`: transfers that occupy both stages lock up in another order."""
         return [] if self._native is None else [Transfers(*entry) for entry in self._native.transfers_in_use()]
+
+    def set_memory(self, microbatch_bytes: int, activation_bytes: int) -> None:
+        """Tells the server what fits into this rank's memory, for jobs without `memory_limit`: the bytes that one
+        microbatch's activations hold from its forward to its backward, and those that there are for all that are held at
+        once, with a margin left out. To be called before the sweep ends, and again where less fits. 0, 0: not known."""
+        self._wants_memory = False
+        if self._native is not None:
+            self._native.set_memory(microbatch_bytes, activation_bytes)
+
+    def measure_memory(self, total_bytes: int | None = None) -> None:
+        """Measures it, in the third to fifth step from now, by PyTorch's allocator; 5 % of the GPU's memory and what is
+        lost to fragmentation are left out. This is done by itself where the job executes an order, has told no
+        `memory_limit`, and PyTorch uses a GPU. `total_bytes`: less than the GPU has; on a processor, where autograd's
+        saved tensors are counted, those that there are for activations."""
+        self._wants_memory = False
+        if self._native is not None:
+            import torch
+
+            self._memory = MemoryWatch(torch, self.set_memory, total_bytes)
 
     # --- Anybody ---
 

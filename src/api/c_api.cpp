@@ -335,7 +335,7 @@ flyball_session* flyball_session_open(const flyball_session_options* options) {
     flyball_session_options whole = flyball::defaults();
     std::memcpy(&whole, options, std::min(options->size, sizeof whole));
     flyball::SessionOptions chosen = flyball::options_of(whole);
-    flyball::SessionGpu gpu = flyball::open_session_gpu(chosen.gpu);
+    flyball::SessionGpu gpu = flyball::open_session_gpu(chosen);
     flyball::take_plan_file(chosen, gpu);
     session = std::make_unique<flyball_session>(std::move(chosen), std::move(gpu)).release();
   });
@@ -390,6 +390,11 @@ int flyball_begin_in(flyball_session* session, const char* type, void* stream) {
 int flyball_end_in(flyball_session* session, const char* type, void* stream) {
   if (session == nullptr) return FLYBALL_OK;
   return guarded([&] { session->session.end_in(flyball::type_of(type), stream); });
+}
+
+int flyball_set_memory(flyball_session* session, int64_t microbatch_bytes, int64_t activation_bytes) {
+  if (session == nullptr) return FLYBALL_OK;
+  return guarded([&] { session->session.set_memory(microbatch_bytes, activation_bytes); });
 }
 
 int64_t flyball_order_held(flyball_session* session) {
