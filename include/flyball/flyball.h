@@ -72,8 +72,8 @@ typedef struct flyball_session_options {
    * zb-h1. Default: 1f1b. */
   const char* schedule;
   /* The planner that makes the frontier. If it is missing: joint, if the ranks execute an order and a memory limit
-   * is given, otherwise perseus. One of: perseus, joint, envpipe, envpipe-greedy, envpipe-no-reconfigure, max,
-   * uniform, zeus-global, zeus-per-stage. */
+   * is given or measured, otherwise perseus. One of: perseus, joint, envpipe, envpipe-greedy,
+   * envpipe-no-reconfigure, max, uniform, zeus-global, zeus-per-stage. */
   const char* planner;
   /* Number of stages of a pipeline. Default: 1. */
   int stages;
@@ -92,7 +92,8 @@ typedef struct flyball_session_options {
    * does not count. Default: 0.0. */
   double noise;
   /* Number of microbatches whose activations fit into memory; one number for all stages, or one per stage. Planners
-   * that reorder (joint, envpipe) keep to it. If it is missing, there is no limit. */
+   * that reorder (joint, envpipe) keep to it. If it is missing, what the ranks say of their memory is the limit, or
+   * if they say nothing, there is none. */
   const int* memory_limit;
 
   /* Number of the rank in the job, from 0. Default: 0. */

@@ -22,7 +22,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from typing import Any, NamedTuple
 
 from flyball import _native
 from flyball._memory import MemoryWatch
+from flyball._pytorch import pytorch_with_gpu, stream_handle
 from flyball.meter import _wait_for_gpu_work
 
 # They have no clock of their own in a plan, so that nothing is asked for after them.
@@ -136,24 +136,6 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else list(value)
 
 
-def _pytorch_with_gpu() -> Any:
-    """PyTorch, if it uses a GPU in this process."""
-    torch = sys.modules.get("torch")
-    cuda = getattr(torch, "cuda", None)
-    return torch if cuda is not None and cuda.is_initialized() else None
-
-
-def _stream_handle(stream: Any) -> int:
-    if isinstance(stream, int):
-        return stream
-    if stream is None:
-        torch = _pytorch_with_gpu()
-        if torch is None:
-            raise ValueError("there is no PyTorch that uses a GPU in this process: pass the stream")
-        stream = torch.cuda.current_stream()
-    return stream.cuda_stream
-
-
 class Session:
     """One rank of a training job, from its first step to its last. Close it, or use it as a context manager.
 
@@ -176,8 +158,8 @@ class Session:
       schedule          The order in which stages run their instructions. One of: gpipe, 1f1b, interleaved-1f1b,
                         early-recompute-1f1b, zb-h1.
       planner           The planner that makes the frontier. If it is missing: joint, if the ranks execute an order and
-                        a memory limit is given, otherwise perseus. One of: perseus, joint, envpipe, envpipe-greedy,
-                        envpipe-no-reconfigure, max, uniform, zeus-global, zeus-per-stage.
+                        a memory limit is given or measured, otherwise perseus. One of: perseus, joint, envpipe,
+                        envpipe-greedy, envpipe-no-reconfigure, max, uniform, zeus-global, zeus-per-stage.
       executed_steps    Whether planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the
                         iterations that the ranks run and report, rather than from emulated ones.
       executes_order    Whether the ranks can run their computations in an order that the planner chooses. They then run
@@ -199,7 +181,8 @@ class Session:
       noise             Noise of the energy meter, as a share of the energy (0.01 is 1 %): a smaller difference between
                         two measurements does not count.
       memory_limit      Number of microbatches whose activations fit into memory; one number for all stages, or one per
-                        stage. Planners that reorder (joint, envpipe) keep to it. If it is missing, there is no limit.
+                        stage. Planners that reorder (joint, envpipe) keep to it. If it is missing, what the ranks say
+                        of their memory is the limit, or if they say nothing, there is none.
       switch_latency_s  Time from a clock change until it takes effect. The plan avoids changes that do not pay, and
                         counts what the others cost. 0: as the sweep measures it.
       min_dwell_s       Least time between two clock changes of one stage.
@@ -357,7 +340,7 @@ class Session:
 
     def _where_the_gpu_is(self, call: str, *type: str) -> None:
         """A call of this session: for when the GPU comes to it, or at once where no GPU runs behind."""
-        if self._streams and self._native is not None and _pytorch_with_gpu() is not None:
+        if self._streams and self._native is not None and pytorch_with_gpu() is not None:
             try:
                 getattr(self, call + "_in")(*type)
                 return
@@ -425,7 +408,7 @@ class Session:
     def step_begin(self) -> None:
         if self._native is None:
             return
-        if self._wants_memory and _pytorch_with_gpu() is not None:
+        if self._wants_memory and pytorch_with_gpu() is not None:
             self.measure_memory()
         if self._memory is not None:
             self._memory.step_begin()
@@ -478,24 +461,24 @@ class Session:
         Never waits. Here and below, DeviceError where the driver cannot do it, and ValueError for None without PyTorch's
         CUDA."""
         if self._native is not None:
-            self._native.set_speed_in(type, _stream_handle(stream))
+            self._native.set_speed_in(type, stream_handle(stream))
 
     def set_next_speed_in(self, stream: Any = None) -> None:
         """set_next_speed() likewise."""
         if self._native is not None:
-            self._native.set_next_speed_in(_stream_handle(stream))
+            self._native.set_next_speed_in(stream_handle(stream))
 
     def begin_in(self, type: str, stream: Any = None) -> None:
         """The computation begins when the GPU has done all that was queued before. Never waits. While the rank profiles
         itself, the GPU must have done a step's computations before step_end()."""
         if self._native is not None:
             self._memory_at("begin", type)
-            self._native.begin_in(type, _stream_handle(stream))
+            self._native.begin_in(type, stream_handle(stream))
 
     def end_in(self, type: str, stream: Any = None) -> None:
         """The computation has ended when the GPU has done all that was queued before. Never waits."""
         if self._native is not None:
-            self._native.end_in(type, _stream_handle(stream))
+            self._native.end_in(type, stream_handle(stream))
             self._memory_at("end", type)
 
     @contextmanager

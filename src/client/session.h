@@ -67,8 +67,8 @@ struct StepsEnergy {
   std::string problem;  // why, in words; empty where it is complete
 };
 
-// Opens the rank's GPU, as open_session_gpu() of client/clock_sinks.h. Where that fails, the server is told why this rank
-// will not profile itself, if it answers within seconds.
+// Opens the rank's GPU, as open_session_gpu() of client/clock_sinks.h. Where that fails, the server is told why this
+// rank will not profile itself, if it answers within seconds. Throws what that function throws.
 [[nodiscard]] SessionGpu open_session_gpu(const SessionOptions& options);
 
 class Session {

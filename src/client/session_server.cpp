@@ -62,10 +62,19 @@ std::string type_name(const ScheduledComputation& computation) {
   return fmt::format("{}.{}", computation.instruction, computation.chunk);
 }
 
+// In one line, for logs: errors say in a second one how to mend them.
+std::string cause_text(std::string words) {
+  for (std::size_t end = 0; (end = words.find('\n', end)) != std::string::npos;) {
+    const std::size_t next = words.find_first_not_of(" \n", end);
+    words.replace(end, std::min(next, words.size()) - end, "; ");
+  }
+  return std::string(cut_between_characters(words, kLongestCause));
+}
+
 // A server that does not answer, or is of an earlier version, is not told.
 void tell_unprofiled(const SessionOptions& options, const std::string& cause) {
   RankRequest rank = options.rank;
-  rank.unprofiled_cause = cut_between_characters(cause, kLongestCause);
+  rank.unprofiled_cause = cause_text(cause);
   rank.unprofiled_since = Seconds(now_seconds());
   try {
     const std::string& registration = options.registration_token;
@@ -293,10 +302,9 @@ std::string Session::why_unprofiled() const {
   if (profiler_) {
     const ClockControllerState clocks = controller_->state();
     if (clocks.working) return {};
-    return fmt::format(
-        "its clocks are not set: {}; let the agent of its node set them (option clocks; `flyball devices` "
-        "says whether they may be set), or give this user the right",
-        clocks.failure);
+    const bool says = clocks.failure.find("to mend") != std::string::npos;
+    return fmt::format("its clocks are not set: {}{}", clocks.failure,
+                       says ? "" : "; ask `flyball devices` whether this user, or the agent of the node, may set them");
   }
   if (!reports_.empty()) return {};
   if (!controller_) return "its session sets no clocks; open it with clocks \"device\" or an agent's address";
@@ -317,7 +325,7 @@ void Session::note_unprofiled() {
   const Seconds since = to_seconds(now - unprofiled_since_);
   const bool told = !own_rank_.unprofiled_cause.empty();
   if (told == !why.empty() || (!told && since < kToldAfter)) return;
-  own_rank_.unprofiled_cause = cut_between_characters(why, kLongestCause);
+  own_rank_.unprofiled_cause = cause_text(why);
   own_rank_.unprofiled_since = told ? Seconds(0) : Seconds(now_seconds()) - since;
   joined_ = false;
 }

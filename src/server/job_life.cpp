@@ -1,5 +1,5 @@
-// What a job's ranks say about themselves while they train: who does not measure itself, what fits into memory, who computes slower than it was profiled, what that makes
-// of its pipeline, whose links are slow, and who has ended.
+// What a job's ranks say about themselves while they train: who does not measure itself, what fits into memory, who
+// computes slower than it was profiled, what that makes of its pipeline, whose links are slow, and who has ended.
 #include <algorithm>
 #include <cmath>
 #include <functional>

@@ -1,4 +1,5 @@
-// The bytes of a rank are divided, the least of a stage's ranks counts, and the schedule's own order bounds it from below.
+// The bytes of a rank are divided, the least of a stage's ranks counts, and the schedule's own order bounds it from
+// below.
 #include "server/memory_limit.h"
 
 #include <algorithm>

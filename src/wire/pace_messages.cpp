@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "base/record.h"
 #include "wire/job_messages.h"
 
@@ -29,7 +30,7 @@ std::string text_of(const SlowLink& link) {
 std::string text_of(const UnprofiledRank& rank) {
   return fmt::format("rank {} (pipeline {}, stage {}) does not profile itself, since {:%Y-%m-%dT%H:%M:%SZ}: {}",
                      rank.rank, rank.pipeline, rank.stage,
-                     fmt::gmtime(static_cast<std::time_t>(rank.since_unix.value())), rank.cause);
+                     fmt::gmtime(static_cast<std::time_t>(rank.since_unix.value())), printable(rank.cause));
 }
 
 Record<UnprofiledRank> description_of(const UnprofiledRank* /*type*/) {
@@ -38,7 +39,8 @@ Record<UnprofiledRank> description_of(const UnprofiledRank* /*type*/) {
       .field("rank", &R::rank, "Number of the rank.", {.needed = true, .minimum = 0})
       .field("pipeline", &R::pipeline, "Number of the rank's pipeline.", {.minimum = 0})
       .field("stage", &R::stage, "Number of the rank's stage.", {.minimum = 0})
-      .field("since_unix_s", &R::since_unix, "Since when, in seconds since 1970 (UTC), by the rank's own clock.")
+      .field("since_unix_s", &R::since_unix, "Since when, in seconds since 1970 (UTC), by the rank's own clock.",
+             {.minimum = 0, .maximum = 1e11})
       .field("cause", &R::cause, "Why, and how to mend it, in words.");
 }
 

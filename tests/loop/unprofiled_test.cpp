@@ -40,7 +40,7 @@ TEST(Loop, ARankThatCannotSetClocksSaysWhyItDoesNotProfile) {
   EXPECT_THAT(node.server.output(), ContainsRegex("since 20[^\n]*Z: its clocks are not set: [^\n]*permission denied"));
   const std::string told = jobs(node);
   EXPECT_THAT(told, ContainsRegex("state +profiling ./2, 1 cannot"));
-  EXPECT_THAT(told, ContainsRegex("unprofiled +rank 1 .*permission denied[^\n]*let the agent of its node set them"));
+  EXPECT_THAT(told, ContainsRegex("unprofiled +rank 1 .*permission denied[^\n]*; to mend: do it through the agent"));
   EXPECT_THAT(told, ContainsRegex("trouble +rank 1 "));
   EXPECT_THAT(told, Not(HasSubstr("rank 0 ")));
   (void)node.flyball({"sim", "fault", "--gpu", "1", "--clear"});

@@ -10,6 +10,8 @@ import types
 from pathlib import Path
 
 import pytest
+from servers import started
+from simulated import PROGRAM, machine
 
 MODULE = Path(os.environ.get("FLYBALL_SOURCE", Path(__file__).parents[2])) / "python" / "flyball" / "_memory.py"
 PYTHON = os.path.join(sys.base_prefix, "bin", "python3")
@@ -102,6 +104,55 @@ def test_less_than_the_gpu_has_may_be_given_and_chunks_are_left_alone():
         watch.end("forward.1")
         watch.step_end()
     assert len(told) == 1
+
+
+def test_a_session_measures_by_itself_and_the_server_plans_with_it(tmp_path):
+    """The allocator of above stands in for PyTorch's. Of 660 bytes, 18 microbatches of 35 fit; after an allocation that
+    had to be tried again, the two that were held. `flyball jobs` says where the number comes from."""
+    pytest.importorskip("flyball", reason="the Python package is not installed in build/python-venv (make python)")
+    socket, token = tmp_path / "server.sock", tmp_path / "token"
+    token.write_text("t" * 32)
+    token.chmod(0o600)
+    program = f"""
+import json, subprocess, sys, time, types
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from memory_test import Allocator, trained
+gpu = Allocator()
+gpu.add(150)
+sys.modules["torch"] = types.SimpleNamespace(cuda=gpu)
+import flyball
+
+def job():
+    words = [{PROGRAM!r}, "jobs", "job", "--server", {str(socket)!r}, "--token-file", {str(token)!r}]
+    text = subprocess.run(words, capture_output=True, text=True).stdout
+    return text, json.loads(subprocess.run([*words, "--format", "json"], capture_output=True, text=True).stdout)["jobs"][0]
+
+def limit_is(limit):
+    deadline = time.monotonic() + 60
+    while job()[1]["memory_limit"] != limit and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return job()
+
+with flyball.Session(server={str(socket)!r}, job="job", token="t" * 32, microbatches=32, executes_order=True,
+                     clocks="none", profile=False) as session:
+    trained(session, gpu, 5)
+    text, status = limit_is([18])
+    print(status["memory_limit"], status["memory_limit_from"], status["planner"])
+    assert "stages hold at most 18 microbatches in flight, as the ranks have measured" in text, text
+    gpu.retries += 1
+    trained(session, gpu, 1)
+    print(limit_is([2])[1]["memory_limit"])
+with flyball.Session(server={str(socket)!r}, job="told", token="t" * 32, microbatches=32, executes_order=True,
+                     memory_limit=3, clocks="none", profile=False) as session:
+    trained(session, gpu, 5)
+    assert session._memory is None
+"""
+    with machine("--gpus", "1", "--model", "a100") as environment, started(
+            [PROGRAM, "serve", "--in-memory", "--socket", socket], socket, environment, tmp_path / "log"):
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True,
+                              timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[18] measured joint", "[2]"]
 
 
 def test_pytorch_on_the_processor_saves_what_was_counted_by_hand():
