@@ -410,16 +410,14 @@ class Session:
             return
         if self._wants_memory and pytorch_with_gpu() is not None:
             self.measure_memory()
-        if self._memory is not None:
-            self._memory.step_begin()
+        self._memory_at("step_begin")
         self._native.step_begin()
 
     def step_end(self) -> None:
         if self._native is None:
             return
         self._native.step_end()
-        if self._memory is not None:
-            self._memory.step_end()
+        self._memory_at("step_end")
 
     def set_speed(self, type: str) -> None:
         """Asks for the clock of the next computation of this type. Never waits; cost well under a microsecond beside the
@@ -449,9 +447,14 @@ class Session:
             self._native.end(type)
             self._memory_at("end", type)
 
-    def _memory_at(self, call: str, type: str) -> None:
-        if self._memory is not None:
-            getattr(self._memory, call)(type)
+    def _memory_at(self, call: str, *type: str) -> None:
+        if self._memory is None:
+            return
+        try:
+            getattr(self._memory, call)(*type)
+        except Exception as error:  # of PyTorch's, which must not end the training
+            self._memory = None
+            warnings.warn(f"memory is not measured: {error}", RuntimeWarning, stacklevel=3)
 
     # --- Engines that queue their work and run ahead of the GPU ---
 

@@ -146,6 +146,15 @@ with flyball.Session(server={str(socket)!r}, job="told", token="t" * 32, microba
                      memory_limit=3, clocks="none", profile=False) as session:
     trained(session, gpu, 5)
     assert session._memory is None
+# What PyTorch cannot tell ends no training.
+del gpu.memory_allocated
+with flyball.Session(server={str(socket)!r}, job="job", token="t" * 32, microbatches=32, executes_order=True,
+                     clocks="none", profile=False) as session:
+    import warnings
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trained(session, gpu, 5)
+    assert "memory is not measured" in str(caught[0].message) and session.state.steps == 5
 """
     with machine("--gpus", "1", "--model", "a100") as environment, started(
             [PROGRAM, "serve", "--in-memory", "--socket", socket], socket, environment, tmp_path / "log"):
