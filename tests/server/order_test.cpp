@@ -159,6 +159,25 @@ TEST(Order, IsThePlannersWhereRanksMeasureTheirMemory) {
   EXPECT_EQ(client.status("measured").memory_limit, (std::vector{4, 4, 3, 2}));
 }
 
+// A server that is killed has it on the disk, and its successor plans the same.
+TEST(Order, OfMeasuredMemoryOutlivesTheServer) {
+  const TempFolder folder;
+  const PlanningServerOptions options = local_options(folder / "server.db");
+  auto server = std::make_unique<ServerProcess>(options);
+  auto client = std::make_unique<Client>(server->port(), kToken);
+  const JobRequest job = reordered_job("job");
+  run_profiling(*client, job, {6, 4, 3, 2});
+  const auto planned = schedules(*client, job);
+  EXPECT_GT(planned[0].order, 0);
+  server->kill();
+  server = std::make_unique<ServerProcess>(options);
+  client = std::make_unique<Client>(server->port(), kToken);
+  const auto again = schedules(*client, job, planned[0].version - 1);
+  EXPECT_EQ(again[0].version, planned[0].version);
+  EXPECT_EQ(again[0].computations, planned[0].computations);
+  EXPECT_EQ(client->status("job").memory_limit, (std::vector{6, 4, 3, 2}));
+}
+
 // Of two pipelines; 1F1B holds 4, 3, 2, 1 microbatches.
 TEST(Order, KeepsToTheLeastMemoryOfAStagesRanks) {
   JobRequest job = reordered_job("job");
