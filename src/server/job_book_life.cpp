@@ -31,10 +31,10 @@ void JobBook::renew_rank(const EntryPointer& entry, JobRank& rank, const RankReq
   start_planning(entry, std::nullopt, job.plan() && !job.all_profiled());
 }
 
-// What a rank has told before is known.
+// What a rank has told before is known, and one that has been profiled lacks nothing.
 void JobBook::tell_of_unprofiled(Entry& entry, const JobRank& rank, const std::string& told) {
   const RankRequest& says = rank.request;
-  if (says.unprofiled_cause == told) return;
+  if (says.unprofiled_cause == told || rank.profiled) return;
   if (!says.unprofiled_cause.empty()) {
     return announce_trouble(entry, text_of(UnprofiledRank{says.rank, says.dp_rank, says.pp_rank, says.unprofiled_since,
                                                           says.unprofiled_cause}));
