@@ -72,8 +72,8 @@ typedef struct flyball_session_options {
    * zb-h1. Default: 1f1b. */
   const char* schedule;
   /* The planner that makes the frontier. If it is missing: joint, if the ranks execute an order and a memory limit
-   * is given, otherwise perseus. One of: perseus, joint, envpipe, envpipe-greedy, envpipe-no-reconfigure, max,
-   * uniform, zeus-global, zeus-per-stage. */
+   * is given or measured, otherwise perseus. One of: perseus, joint, envpipe, envpipe-greedy,
+   * envpipe-no-reconfigure, max, uniform, zeus-global, zeus-per-stage. */
   const char* planner;
   /* Number of stages of a pipeline. Default: 1. */
   int stages;
@@ -92,7 +92,8 @@ typedef struct flyball_session_options {
    * does not count. Default: 0.0. */
   double noise;
   /* Number of microbatches whose activations fit into memory; one number for all stages, or one per stage. Planners
-   * that reorder (joint, envpipe) keep to it. If it is missing, there is no limit. */
+   * that reorder (joint, envpipe) keep to it. If it is missing, what the ranks say of their memory is the limit, or
+   * if they say nothing, there is none. */
   const int* memory_limit;
 
   /* Number of the rank in the job, from 0. Default: 0. */
@@ -246,6 +247,12 @@ typedef struct flyball_computation {
   int clock_mhz; /* as planned; 0: as it is */
 } flyball_computation;
 
+/* Tells the server what fits into memory, for jobs without options.memory_limit: the bytes that the activations of one
+ * microbatch hold from its forward to its backward, and the bytes that there are for those of all that this rank holds
+ * at once. Leave a margin out of the latter: the allocator loses memory to fragmentation, and other allocations grow.
+ * Of a stage the rank of which fewest fit counts; a stage of which a rank says nothing keeps to the schedule's own
+ * number. Call it before the sweep ends, and again when less fits; 0 and 0: not known any more. Does not wait. */
+FLYBALL_API int flyball_set_memory(flyball_session* session, int64_t microbatch_bytes, int64_t activation_bytes);
 /* Returns the number of the newest schedule's order, which is the same on all ranks that hold this order; 0: that of
  * options.schedule, or there is no schedule. */
 FLYBALL_API int64_t flyball_order_held(flyball_session* session);

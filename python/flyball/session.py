@@ -22,13 +22,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from flyball import _native
+from flyball._memory import MemoryWatch
+from flyball._pytorch import pytorch_with_gpu, stream_handle
 from flyball.meter import _wait_for_gpu_work
 
 # They have no clock of their own in a plan, so that nothing is asked for after them.
@@ -135,17 +136,6 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else list(value)
 
 
-def _stream_handle(stream: Any) -> int:
-    if isinstance(stream, int):
-        return stream
-    if stream is None:
-        torch = sys.modules.get("torch")
-        if torch is None or not torch.cuda.is_initialized():
-            raise ValueError("there is no PyTorch that uses a GPU in this process: pass the stream")
-        stream = torch.cuda.current_stream()
-    return stream.cuda_stream
-
-
 class Session:
     """One rank of a training job, from its first step to its last. Close it, or use it as a context manager.
 
@@ -168,8 +158,8 @@ class Session:
       schedule          The order in which stages run their instructions. One of: gpipe, 1f1b, interleaved-1f1b,
                         early-recompute-1f1b, zb-h1.
       planner           The planner that makes the frontier. If it is missing: joint, if the ranks execute an order and
-                        a memory limit is given, otherwise perseus. One of: perseus, joint, envpipe, envpipe-greedy,
-                        envpipe-no-reconfigure, max, uniform, zeus-global, zeus-per-stage.
+                        a memory limit is given or measured, otherwise perseus. One of: perseus, joint, envpipe,
+                        envpipe-greedy, envpipe-no-reconfigure, max, uniform, zeus-global, zeus-per-stage.
       executed_steps    Whether planners that adjust a plan from step to step (envpipe, envpipe-greedy) learn from the
                         iterations that the ranks run and report, rather than from emulated ones.
       executes_order    Whether the ranks can run their computations in an order that the planner chooses. They then run
@@ -191,7 +181,8 @@ class Session:
       noise             Noise of the energy meter, as a share of the energy (0.01 is 1 %): a smaller difference between
                         two measurements does not count.
       memory_limit      Number of microbatches whose activations fit into memory; one number for all stages, or one per
-                        stage. Planners that reorder (joint, envpipe) keep to it. If it is missing, there is no limit.
+                        stage. Planners that reorder (joint, envpipe) keep to it. If it is missing, what the ranks say
+                        of their memory is the limit, or if they say nothing, there is none.
       switch_latency_s  Time from a clock change until it takes effect. The plan avoids changes that do not pay, and
                         counts what the others cost. 0: as the sweep measures it.
       min_dwell_s       Least time between two clock changes of one stage.
@@ -292,6 +283,10 @@ class Session:
         self._hooked = False  # in a step of hook_step()
         self._unfinished = ""  # what hook_begin() has begun
         self._streams = True  # hooks may ask for clocks in PyTorch's stream
+        # Whether memory is measured by itself where PyTorch turns out to use a GPU.
+        no_limit = hasattr(memory_limit, "__len__") and len(memory_limit) == 0
+        self._wants_memory = bool(server) and executes_order and order != "fixed" and chunks == 1 and no_limit
+        self._memory = None  # what measures it
         self._native = None
         try:
             self._native = _native.Session(json.dumps(options, allow_nan=False, default=_plain), notice)
@@ -345,9 +340,7 @@ class Session:
 
     def _where_the_gpu_is(self, call: str, *type: str) -> None:
         """A call of this session: for when the GPU comes to it, or at once where no GPU runs behind."""
-        torch = sys.modules.get("torch")
-        cuda = getattr(torch, "cuda", None)
-        if self._streams and self._native is not None and cuda is not None and cuda.is_initialized():
+        if self._streams and self._native is not None and pytorch_with_gpu() is not None:
             try:
                 getattr(self, call + "_in")(*type)
                 return
@@ -413,12 +406,18 @@ class Session:
         return last
 
     def step_begin(self) -> None:
-        if self._native is not None:
-            self._native.step_begin()
+        if self._native is None:
+            return
+        if self._wants_memory and pytorch_with_gpu() is not None:
+            self.measure_memory()
+        self._memory_at("step_begin")
+        self._native.step_begin()
 
     def step_end(self) -> None:
-        if self._native is not None:
-            self._native.step_end()
+        if self._native is None:
+            return
+        self._native.step_end()
+        self._memory_at("step_end")
 
     def set_speed(self, type: str) -> None:
         """Asks for the clock of the next computation of this type. Never waits; cost well under a microsecond beside the
@@ -437,6 +436,7 @@ class Session:
         if self._native is not None:
             if self._native.measures_step():
                 self._synchronize()
+            self._memory_at("begin", type)
             self._native.begin(type)
 
     def end(self, type: str) -> None:
@@ -445,6 +445,16 @@ class Session:
             if self._native.measures_step():
                 self._synchronize()
             self._native.end(type)
+            self._memory_at("end", type)
+
+    def _memory_at(self, call: str, *type: str) -> None:
+        if self._memory is None:
+            return
+        try:
+            getattr(self._memory, call)(*type)
+        except Exception as error:  # of PyTorch's, which must not end the training
+            self._memory = None
+            warnings.warn(f"memory is not measured: {error}", RuntimeWarning, stacklevel=3)
 
     # --- Engines that queue their work and run ahead of the GPU ---
 
@@ -454,23 +464,25 @@ class Session:
         Never waits. Here and below, DeviceError where the driver cannot do it, and ValueError for None without PyTorch's
         CUDA."""
         if self._native is not None:
-            self._native.set_speed_in(type, _stream_handle(stream))
+            self._native.set_speed_in(type, stream_handle(stream))
 
     def set_next_speed_in(self, stream: Any = None) -> None:
         """set_next_speed() likewise."""
         if self._native is not None:
-            self._native.set_next_speed_in(_stream_handle(stream))
+            self._native.set_next_speed_in(stream_handle(stream))
 
     def begin_in(self, type: str, stream: Any = None) -> None:
         """The computation begins when the GPU has done all that was queued before. Never waits. While the rank profiles
         itself, the GPU must have done a step's computations before step_end()."""
         if self._native is not None:
-            self._native.begin_in(type, _stream_handle(stream))
+            self._memory_at("begin", type)
+            self._native.begin_in(type, stream_handle(stream))
 
     def end_in(self, type: str, stream: Any = None) -> None:
         """The computation has ended when the GPU has done all that was queued before. Never waits."""
         if self._native is not None:
-            self._native.end_in(type, _stream_handle(stream))
+            self._native.end_in(type, stream_handle(stream))
+            self._memory_at("end", type)
 
     @contextmanager
     def instruction_in(self, type: str, stream: Any = None) -> Iterator[None]:
@@ -503,6 +515,25 @@ class Session:
         """What this stage posts before each computation of order_in_use; empty where the schedule does not say. To be
         followed by ranks with `places_transfers`: transfers that occupy both stages lock up in another order."""
         return [] if self._native is None else [Transfers(*entry) for entry in self._native.transfers_in_use()]
+
+    def set_memory(self, microbatch_bytes: int, activation_bytes: int) -> None:
+        """Tells the server what fits into this rank's memory, for jobs without `memory_limit`: the bytes that one
+        microbatch's activations hold from its forward to its backward, and those that there are for all that are held at
+        once, with a margin left out. To be called before the sweep ends, and again where less fits. 0, 0: not known."""
+        self._wants_memory = False
+        if self._native is not None:
+            self._native.set_memory(microbatch_bytes, activation_bytes)
+
+    def measure_memory(self, total_bytes: int | None = None) -> None:
+        """Measures it, in the third to fifth step from now, by PyTorch's allocator; 5 % of the GPU's memory and what is
+        lost to fragmentation are left out. This is done by itself where the job executes an order, has told no
+        `memory_limit`, and PyTorch uses a GPU. `total_bytes`: less than the GPU has; on a processor, where autograd's
+        saved tensors are counted, those that there are for activations."""
+        self._wants_memory = False
+        if self._native is not None:
+            import torch
+
+            self._memory = MemoryWatch(torch, self.set_memory, total_bytes)
 
     # --- Anybody ---
 

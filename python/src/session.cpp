@@ -41,7 +41,7 @@ class OwnSession {
       };
     }
     const nb::gil_scoped_release others_may_run;
-    SessionGpu gpu = open_session_gpu(options.gpu);
+    SessionGpu gpu = open_session_gpu(options);
     session_ = std::make_unique<Session>(std::move(options), std::move(gpu));
   }
   OwnSession(const OwnSession&) = delete;
@@ -159,6 +159,10 @@ void add_session(nb::module_& module) {
       .def("set_straggler", &set_straggler, released)
       .def("profile_again", [](const OwnSession& session) { session.open().profile_again(); })
       .def("state", &state_of)
+      .def("set_memory",
+           [](const OwnSession& session, std::int64_t microbatch_bytes, std::int64_t activation_bytes) {
+             session.open().set_memory(microbatch_bytes, activation_bytes);
+           })
       .def("order_held", [](const OwnSession& session) { return session.open().order_held(); })
       .def("use_order", [](const OwnSession& session, std::int64_t order) { session.open().use_order(order); })
       .def("order_in_use", [](const OwnSession& session) { return tuples_of(session.open().order_in_use()); })

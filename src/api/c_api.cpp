@@ -314,10 +314,17 @@ int tell_account_state(const char* agent, const char* name, flyball_account_stat
   });
 }
 
+// A null session does nothing.
+template <class Do>
+int with(flyball_session* session, const Do& act) {
+  return session == nullptr ? FLYBALL_OK : guarded([&] { act(session->session); });
+}
+
 }  // namespace
 }  // namespace flyball
 
 using flyball::guarded;
+using flyball::with;
 
 extern "C" {
 
@@ -335,7 +342,7 @@ flyball_session* flyball_session_open(const flyball_session_options* options) {
     flyball_session_options whole = flyball::defaults();
     std::memcpy(&whole, options, std::min(options->size, sizeof whole));
     flyball::SessionOptions chosen = flyball::options_of(whole);
-    flyball::SessionGpu gpu = flyball::open_session_gpu(chosen.gpu);
+    flyball::SessionGpu gpu = flyball::open_session_gpu(chosen);
     flyball::take_plan_file(chosen, gpu);
     session = std::make_unique<flyball_session>(std::move(chosen), std::move(gpu)).release();
   });
@@ -347,31 +354,23 @@ void flyball_session_close(flyball_session* session) {
 }
 
 int flyball_step_begin(flyball_session* session) {
-  if (session == nullptr) return FLYBALL_OK;
-  return guarded([&] { session->session.step_begin(); });
+  return with(session, [&](auto& open) { open.step_begin(); });
 }
 
 int flyball_set_speed(flyball_session* session, const char* type) {
-  if (session == nullptr) return FLYBALL_OK;
-  return guarded([&] {
-    if (type == nullptr) return session->session.set_next_speed();
-    session->session.set_speed(type);
-  });
+  return with(session, [&](auto& open) { type == nullptr ? open.set_next_speed() : open.set_speed(type); });
 }
 
 int flyball_begin(flyball_session* session, const char* type) {
-  if (session == nullptr) return FLYBALL_OK;
-  return guarded([&] { session->session.begin(flyball::type_of(type)); });
+  return with(session, [&](auto& open) { open.begin(flyball::type_of(type)); });
 }
 
 int flyball_end(flyball_session* session, const char* type) {
-  if (session == nullptr) return FLYBALL_OK;
-  return guarded([&] { session->session.end(flyball::type_of(type)); });
+  return with(session, [&](auto& open) { open.end(flyball::type_of(type)); });
 }
 
 int flyball_step_end(flyball_session* session) {
-  if (session == nullptr) return FLYBALL_OK;
-  return guarded([&] { session->session.step_end(); });
+  return with(session, [&](auto& open) { open.step_end(); });
 }
 
 int flyball_set_speed_in(flyball_session* session, const char* type, void* stream) {
@@ -383,13 +382,15 @@ int flyball_set_speed_in(flyball_session* session, const char* type, void* strea
 }
 
 int flyball_begin_in(flyball_session* session, const char* type, void* stream) {
-  if (session == nullptr) return FLYBALL_OK;
-  return guarded([&] { session->session.begin_in(flyball::type_of(type), stream); });
+  return with(session, [&](auto& open) { open.begin_in(flyball::type_of(type), stream); });
 }
 
 int flyball_end_in(flyball_session* session, const char* type, void* stream) {
-  if (session == nullptr) return FLYBALL_OK;
-  return guarded([&] { session->session.end_in(flyball::type_of(type), stream); });
+  return with(session, [&](auto& open) { open.end_in(flyball::type_of(type), stream); });
+}
+
+int flyball_set_memory(flyball_session* session, int64_t microbatch_bytes, int64_t activation_bytes) {
+  return with(session, [&](auto& open) { open.set_memory(microbatch_bytes, activation_bytes); });
 }
 
 int64_t flyball_order_held(flyball_session* session) {
@@ -433,8 +434,7 @@ int flyball_set_straggler(flyball_session* session, int id, double delay_s, doub
 }
 
 int flyball_profile_again(flyball_session* session) {
-  if (session == nullptr) return FLYBALL_OK;
-  return guarded([&] { session->session.profile_again(); });
+  return with(session, [&](auto& open) { open.profile_again(); });
 }
 
 int flyball_session_get_state(flyball_session* session, flyball_session_state* state) {
@@ -458,8 +458,7 @@ const char* flyball_profile_csv(flyball_session* session) {
 }
 
 int flyball_window_begin(flyball_session* session) {
-  if (session == nullptr) return FLYBALL_OK;
-  return guarded([&] { session->session.window_begin(); });
+  return with(session, [&](auto& open) { open.window_begin(); });
 }
 
 int flyball_window_end(flyball_session* session, double* time_s, double* energy_j) {

@@ -79,12 +79,13 @@ std::string if_known(Seconds time) { return time > Seconds(0) ? fmt::format("{:.
 
 Joules saved(const JobStatus& job) { return job.savings.energy_at_maximum - job.savings.energy; }
 
-// "registering" and "profiling" with how many ranks have come so far.
+// "registering" and "profiling" with how many ranks have come so far, and how many say that they do not.
 std::string state_text(const JobStatus& job) {
   std::string state(name_of(job.state));
+  const std::string cannot = job.unprofiled.empty() ? "" : fmt::format(", {} cannot", job.unprofiled.size());
   switch (job.state) {
-    case JobState::kRegistering: return fmt::format("{} {}/{}", state, job.ranks_registered, job.ranks);
-    case JobState::kProfiling: return fmt::format("{} {}/{}", state, job.ranks_profiled, job.ranks);
+    case JobState::kRegistering: return fmt::format("{} {}/{}{}", state, job.ranks_registered, job.ranks, cannot);
+    case JobState::kProfiling: return fmt::format("{} {}/{}{}", state, job.ranks_profiled, job.ranks, cannot);
     case JobState::kPlanning: return fmt::format("{} {:.0f} %", state, 100.0 * job.planning_progress);
     default: return state;
   }
@@ -133,6 +134,12 @@ std::string job_text(const JobStatus& job) {
                           job.stages, job.data_parallel, job.tensor_parallel, job.schedule, job.microbatches));
   line("plan", job.version > 0 ? fmt::format("{}, version {}", job.planner, job.version)
                                : fmt::format("{}, none yet", job.planner));
+  if (!job.memory_limit.empty()) {
+    line("memory",
+         fmt::format("stages hold at most {} microbatches in flight, as {}", fmt::join(job.memory_limit, ", "),
+                     job.memory_limit_from == MemoryLimitFrom::kMeasured ? "the ranks have measured"
+                                                                         : "the job was registered"));
+  }
   for (const PipelinePlan& plan : job.plans) line("plan of", plan_text(plan));
   line("promise",
        std::string(name_of(job.promise.verdict)) + (job.promise.cause.empty() ? "" : ": " + job.promise.cause));
@@ -154,6 +161,7 @@ std::string job_text(const JobStatus& job) {
   }
   for (const FoundStraggler& one : job.found_stragglers) line("straggler", straggler_text(one));
   for (const SlowLink& one : job.slow_links) line("slow link", text_of(one));
+  for (const UnprofiledRank& one : job.unprofiled) line("unprofiled", text_of(one));
   if (!job.trouble.empty()) line("trouble", job.trouble);
   return text;
 }

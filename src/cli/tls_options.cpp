@@ -2,7 +2,6 @@
 #include "cli/tls_options.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "cli/option_values.h"
@@ -19,10 +18,6 @@ std::optional<TlsFiles> tls_files(const TlsOptions& options, bool on_tcp) {
   if (!options.certificate && !options.key) return std::nullopt;
   if (!options.certificate || !options.key) throw UsageError("--tls-cert and --tls-key go together");
   if (!on_tcp) throw UsageError("TLS is for TCP; give --listen beside --socket");
-  struct stat state {};
-  if (::stat(options.key->c_str(), &state) == 0 && (state.st_mode & S_IRWXO) != 0) {
-    throw UsageError(fmt::format("{} can be read by everybody; chmod o= it", *options.key));
-  }
   return TlsFiles{*options.certificate, *options.key};
 }
 

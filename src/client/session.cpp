@@ -57,6 +57,8 @@ Session::Session(SessionOptions options, SessionGpu gpu)
     };
     controller_ = std::make_unique<ClockController>(std::move(gpu.sink), std::move(controller));
   }
+  own_rank_ = options_.rank;
+  for (const Megahertz clock : clocks_) own_rank_.clocks_mhz.push_back(static_cast<int>(std::lround(clock.value())));
   // Names that everybody uses are known before the first step.
   for (const char* name : {"forward", "backward"}) (void)types_.number_of(name);
   if (has_server()) {
@@ -398,7 +400,7 @@ void Session::evaluate() {
   newest_times_ = measured_times();
   profiler_.reset();
   probe_.reset();
-  finish_due_ = true;
+  finish_due_ = !reports_.empty();
 }
 
 // Under the mutex.
@@ -458,6 +460,18 @@ void Session::set_straggler(StragglerNotice notice) {
   {
     const std::scoped_lock lock(mutex_);
     stragglers_.push_back(std::move(notice));
+  }
+  changed_.notify_all();
+}
+
+void Session::set_memory(std::int64_t microbatch_bytes, std::int64_t activation_bytes) {
+  if (microbatch_bytes < 0 || activation_bytes < 0) throw UsageError("set_memory: bytes are at least 0");
+  {
+    const std::scoped_lock lock(mutex_);
+    if (own_rank_.microbatch_bytes == microbatch_bytes && own_rank_.activation_bytes == activation_bytes) return;
+    own_rank_.microbatch_bytes = microbatch_bytes;
+    own_rank_.activation_bytes = activation_bytes;
+    joined_ = false;
   }
   changed_.notify_all();
 }

@@ -67,6 +67,10 @@ struct StepsEnergy {
   std::string problem;  // why, in words; empty where it is complete
 };
 
+// Opens the rank's GPU, as open_session_gpu() of client/clock_sinks.h. Where that fails, the server is told why this
+// rank will not profile itself, if it answers within seconds. Throws what that function throws.
+[[nodiscard]] SessionGpu open_session_gpu(const SessionOptions& options);
+
 class Session {
  public:
   // Throws UsageError, and what PlanServer's constructor throws.
@@ -114,6 +118,13 @@ class Session {
   // queued. This is so during the sweep, and when the server asks for reports of steps. For the training thread,
   // between step_begin and step_end.
   [[nodiscard]] bool measures_step() const;
+
+  // Tells the server how many bytes the activations of one microbatch hold, from its forward to its backward, and how
+  // many there are for those of all that this rank holds at once, with a margin left out (RankRequest). Where it may
+  // choose the order and no memory_limit was given, it allows as many microbatches as fit. Both 0: not known any more.
+  // May be called from any thread, again where it has changed, at the end of the sweep at the latest: otherwise the job
+  // is planned twice. Throws UsageError for numbers below 0.
+  void set_memory(std::int64_t microbatch_bytes, std::int64_t activation_bytes);
 
   // Sends a notice in the background. May be called from any thread, like all functions below.
   void set_straggler(StragglerNotice notice);
@@ -222,6 +233,9 @@ class Session {
   bool send_step(const StepReport& step);
   void send_pace(PaceReport report);
   void take_leave();
+  RankRegistered join(const RankRequest& rank);
+  [[nodiscard]] std::string why_unprofiled() const;
+  void note_unprofiled();
   // The listener's: waits for schedules.
   void listen();
   void take(RankSchedule plan, std::optional<Watts> power_limit = std::nullopt);
@@ -319,7 +333,9 @@ class Session {
   std::shared_ptr<ChangeProbe> probe_;        // the sweep's last steps; null before them
   Megahertz slowest_measured_;                // of the clocks in reports_
   std::shared_ptr<const Schedule> newest_;
-  bool joined_ = false;
+  RankRequest own_rank_;              // as the server is to know it
+  Nanoseconds unprofiled_since_ = 0;  // 0: nothing keeps the sweep from going on
+  bool joined_ = false;               // the server knows own_rank_
   bool reachable_ = false;
   bool told_of_server_ = false;
   std::vector<MeasurementReport> reports_;  // all of the sweep, for a server that lost them

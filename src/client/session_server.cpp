@@ -13,6 +13,8 @@
 #include "base/error.h"
 #include "base/monotonic_time.h"
 #include "base/utf8.h"
+#include "base/wall_clock.h"
+#include "client/clock_sinks.h"
 #include "client/session_schedule.h"
 
 namespace flyball {
@@ -20,6 +22,7 @@ namespace {
 
 constexpr Seconds kFirstRetry{0.1};  // of the server
 constexpr Seconds kLongestRetry{3.0};
+constexpr Seconds kToldAfter{2.0};                          // that a rank cannot profile itself
 constexpr auto kLookAgain = std::chrono::milliseconds(50);  // while the sweep goes on
 
 // The guard gives up what is surely too long, so that noise may leave a plan in force that is longer than promised.
@@ -59,7 +62,40 @@ std::string type_name(const ScheduledComputation& computation) {
   return fmt::format("{}.{}", computation.instruction, computation.chunk);
 }
 
+// In one line, for logs: errors say in a second one how to mend them.
+std::string cause_text(std::string words) {
+  for (std::size_t end = 0; (end = words.find('\n', end)) != std::string::npos;) {
+    const std::size_t next = words.find_first_not_of(" \n", end);
+    words.replace(end, std::min(next, words.size()) - end, "; ");
+  }
+  return std::string(cut_between_characters(words, kLongestCause));
+}
+
+// A server that does not answer, or is of an earlier version, is not told.
+void tell_unprofiled(const SessionOptions& options, const std::string& cause) {
+  RankRequest rank = options.rank;
+  rank.unprofiled_cause = cause_text(cause);
+  rank.unprofiled_since = Seconds(now_seconds());
+  try {
+    const std::string& registration = options.registration_token;
+    PlanServer(options.server, options.job.token, Seconds(0), options.ca_file,
+               registration.empty() ? default_registration_token() : registration)
+        .join(options.job, rank);
+  } catch (const Error&) {
+    // As above: what the caller has to report is worse.
+  }
+}
+
 }  // namespace
+
+SessionGpu open_session_gpu(const SessionOptions& options) {
+  try {
+    return open_session_gpu(options.gpu);
+  } catch (const SystemError& error) {
+    if (!options.server.empty()) tell_unprofiled(options, fmt::format("its GPU cannot be used: {}", error.what()));
+    throw;
+  }
+}
 
 // A message that the server calls bad is told to the user and dropped. Sent again, it would be refused again, and would
 // hold up all that follows.
@@ -87,19 +123,29 @@ void Session::send_or_less(Send send, LeaveOut leave_out) {
   });
 }
 
+// A server of an earlier version knows nothing of memory, nor of ranks that cannot measure themselves.
+RankRegistered Session::join(const RankRequest& rank) {
+  try {
+    return reporting_->join(options_.job, rank);
+  } catch (const ServerRefusal& refusal) {
+    RankRequest less = options_.rank;
+    less.clocks_mhz = rank.clocks_mhz;
+    if (refusal.status() != 400 || rank == less) throw;
+    return reporting_->join(options_.job, less);
+  }
+}
+
 // Tells the server what it does not know yet. Returns false if nothing was left to tell.
 bool Session::talk() {
   PlanServer& server = *reporting_;
   std::unique_lock lock(mutex_);
   if (!joined_) {
+    const RankRequest rank = own_rank_;
     lock.unlock();
-    const RankRegistered registered = server.join(options_.job, [this] {
-      RankRequest rank = options_.rank;
-      for (const Megahertz clock : clocks_) rank.clocks_mhz.push_back(static_cast<int>(std::lround(clock.value())));
-      return rank;
-    }());
+    const RankRegistered registered = join(rank);
     lock.lock();
-    joined_ = knows_own_names_ = true;
+    joined_ = rank == own_rank_;  // it may know more of itself by now
+    knows_own_names_ = true;
     // A server that has forgotten this rank has forgotten that it had finished, too.
     if (!registered.profiled && !profiler_ && !reports_.empty()) finish_due_ = true;
     // The server may have reports already: of this session from before the server was away, or of a process that had
@@ -219,7 +265,7 @@ void Session::send_pace(PaceReport report) {
 void Session::take_leave() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return listener_gone_; });
-  const bool known = joined_ && reachable_;
+  const bool known = reachable_;
   lock.unlock();
   try {
     if (known) reporting_->end(options_.job.id, options_.rank.rank);
@@ -251,11 +297,45 @@ PromiseReport Session::taken_promise(std::unique_lock<std::mutex>& lock) {
   return report;
 }
 
+// Why there is no sweep, or it does not go on, and what would help; empty where it does, or is over. Under the mutex.
+std::string Session::why_unprofiled() const {
+  if (profiler_) {
+    const ClockControllerState clocks = controller_->state();
+    if (clocks.working) return {};
+    const bool says = clocks.failure.find("to mend") != std::string::npos;
+    return fmt::format("its clocks are not set: {}{}", clocks.failure,
+                       says ? "" : "; ask `flyball devices` whether this user, or the agent of the node, may set them");
+  }
+  if (!reports_.empty()) return {};
+  if (!controller_) return "its session sets no clocks; open it with clocks \"device\" or an agent's address";
+  if (clocks_.empty()) return "its GPU has no clocks to choose from, as the driver says; ask `flyball devices`";
+  if (state_.sweep.finished) {
+    return "its GPU's energy counter told no clock's energy whole; see what `flyball devices` says of it, then call "
+           "profile_again";
+  }
+  return options_.profile ? "" : "its session was opened with profile off; leave that out, or call profile_again";
+}
+
+// What is over soon is not told.
+void Session::note_unprofiled() {
+  const std::scoped_lock lock(mutex_);
+  const std::string why = why_unprofiled();
+  const Nanoseconds now = monotonic_now();
+  if (why.empty() || unprofiled_since_ == 0) unprofiled_since_ = why.empty() ? 0 : now;
+  const Seconds since = to_seconds(now - unprofiled_since_);
+  const bool told = !own_rank_.unprofiled_cause.empty();
+  if (told == !why.empty() || (!told && since < kToldAfter)) return;
+  own_rank_.unprofiled_cause = cause_text(why);
+  own_rank_.unprofiled_since = told ? Seconds(0) : Seconds(now_seconds()) - since;
+  joined_ = false;
+}
+
 void Session::report() {
   Nanoseconds next_try = 0;
   Seconds retry = kFirstRetry;
   while (true) {
     (void)contained("a session's reporter", [this] { evaluate(); });
+    if (reporting_) note_unprofiled();
     bool more = false;
     if (reporting_ && monotonic_now() >= next_try) {
       // The thread's body: failures are reported once and tried again, and never reach the training.

@@ -9,6 +9,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
+#include <sys/stat.h>
 
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/error.hpp>
@@ -80,6 +81,11 @@ std::shared_ptr<ssl::context> make_server_tls(const TlsFiles& files) {
   if (error) {
     throw InputError({files.key}, fmt::format("is no private key in PEM form ({})", reason_of(error)),
                      "give the certificate's key, without a passphrase");
+  }
+  // A group may have been given the right on purpose, as ssl-cert is.
+  struct stat status {};
+  if (::stat(files.key.c_str(), &status) == 0 && (status.st_mode & S_IRWXO) != 0) {
+    throw InputError({files.key}, "the key can be read or changed by everybody", "chmod o= " + files.key);
   }
   return context;
 }

@@ -12,7 +12,7 @@
 namespace flyball {
 
 // Throws InputError where a file cannot be used (it is not PEM, key and certificate do not belong together, the
-// certificate is not yet or no longer valid), and SystemError where it cannot be read.
+// certificate is not yet or no longer valid, everybody may read the key), and SystemError where it cannot be read.
 [[nodiscard]] std::shared_ptr<boost::asio::ssl::context> make_server_tls(const TlsFiles& files);
 
 // Trusts the authorities in `ca_file`, or the system's where it is empty (OpenSSL: SSL_CERT_FILE names others). Throws

@@ -125,8 +125,13 @@ void Job::check_rank(const RankRequest& rank) const {
 JobRank& Job::add_rank(const RankRequest& rank) {
   places_[place_of(rank)] = rank.rank;
   JobRank& added = ranks_[rank.rank];
-  added.request = rank;
+  renew_rank(added, rank);
   return added;
+}
+
+void Job::renew_rank(JobRank& rank, const RankRequest& request) {
+  rank.request = request;
+  measured_limit_is_old_ = true;
 }
 
 void Job::remove_rank(int rank) {
@@ -136,6 +141,7 @@ void Job::remove_rank(int rank) {
   set_profiled(found->second, false);
   places_.erase(place_of(found->second.request));
   ranks_.erase(found);
+  measured_limit_is_old_ = true;
 }
 
 void Job::restore(const StoredSavings& savings) { saved_[savings.rank] = savings; }
@@ -519,7 +525,8 @@ JobStatus Job::status(double now) const {
   status.job = id();
   status.name = request().name;
   status.state = state();
-  status.planner = planner_of(request());
+  const JobRequest planned = planned_request();
+  status.planner = planner_of(planned);
   status.schedule = request().schedule;
   status.stages = request().stages;
   status.microbatches = request().microbatches;
@@ -533,14 +540,20 @@ JobStatus Job::status(double now) const {
   status.version = current_ ? current_->version : 0;
   status.frontier_version = current_ ? current_->frontier_version : 0;
   if (current_) status.plan_status = current_->plan->status();
-  std::vector<std::string> troubles = {left_out_, order_trouble(request(), stored_.order_seen), promise_.trouble(),
-                                       warnings_};
+  status.unprofiled = unprofiled_ranks(kMostRanksShown);
+  const std::string unprofiled = status.unprofiled.empty() ? "" : text_of(status.unprofiled.front());
+  std::vector<std::string> troubles = {unprofiled, left_out_, order_trouble(planned, stored_.order_seen),
+                                       promise_.trouble(), warnings_};
   if (current_) troubles.push_back(budget_warning(limits(), now, current_->plan->least_peak()));
   std::erase(troubles, "");
   status.trouble = failure_.empty() ? fmt::format("{}", fmt::join(troubles, "; ")) : failure_;
   status.stragglers = straggler_states(now);
   status.found_stragglers = found_stragglers();
   status.slow_links = slow_links();
+  status.memory_limit = planned.memory_limit;
+  status.memory_limit_from = planned.memory_limit.empty()     ? MemoryLimitFrom::kNothing
+                             : request().memory_limit.empty() ? MemoryLimitFrom::kMeasured
+                                                              : MemoryLimitFrom::kRequest;
   status.promise = promise_.known();
   status.plans = pipeline_plans();
   status.savings = savings();

@@ -114,6 +114,8 @@ class Job {
   // another.
   void check_rank(const RankRequest& request) const;
   JobRank& add_rank(const RankRequest& request);
+  // Takes what a rank that is there says of itself now; its place must be the same.
+  void renew_rank(JobRank& rank, const RankRequest& request);
   void remove_rank(int rank);
   void restore(LoadedRank rank);
   void restore(const StoredSavings& savings);
@@ -132,6 +134,15 @@ class Job {
   // Returns the stages of which `measured` has no rank, with what is known of them.
   [[nodiscard]] std::vector<FixedStage> fixed_stages(const std::vector<RankMeasurements>& measured) const;
   [[nodiscard]] std::vector<int> missing_ranks(std::size_t most) const;
+  // Returns the ranks that have not finished measuring and say why they do not measure, at most so many.
+  [[nodiscard]] std::vector<UnprofiledRank> unprofiled_ranks(std::size_t most) const;
+
+  // --- Memory ---
+  // Returns how many microbatches each stage may hold, as its ranks have told what their memory holds; empty where that
+  // counts for nothing. Cost: linear in the ranks after one of them has said something new.
+  [[nodiscard]] const std::vector<int>& measured_limit() const;
+  // Returns the request as it is planned: with measured_limit(), unless the job has told a limit itself.
+  [[nodiscard]] JobRequest planned_request() const;
 
   // --- Measurements ---
   // Throws HttpError 400 for instructions and clocks that the rank cannot have run.
@@ -271,6 +282,8 @@ class Job {
   std::map<int, RemeasureOrder> remeasured_;  // by stage, not carried out yet
   // By plan and slow-downs.
   mutable std::map<std::pair<const JobPlan*, std::vector<double>>, JobPlan::Slowed> known_slowed_;
+  mutable std::vector<int> measured_limit_;  // unless it is out of date
+  mutable bool measured_limit_is_old_ = true;
   std::set<int> ended_;  // ranks
   Life life_ = Life::kThere;
   bool planning_ = false;

@@ -265,12 +265,12 @@ void JobBook::register_rank(const std::string& id, const RankRequest& request, c
     });
   }
   const StoredRank stored{entry->job.stored().job, request, -1, false};
-  if (known != nullptr) {  // it has other clocks now
-    return store(stored, answer.reply, [entry, answer, request, reply_of] {
+  if (known != nullptr) {  // it has other clocks now, or knows more of itself
+    return store(stored, answer.reply, [this, entry, answer, request, reply_of] {
       JobRank* rank = entry->job.find_rank(request.rank);
       if (rank == nullptr) return answer.reply.fail(HttpError(503, "the first registration failed; send it again"));
-      rank->request = request;
       rank->durable = true;
+      renew_rank(entry, *rank, request);
       answer.send(reply_of(*rank, false));
     });
   }
@@ -282,6 +282,7 @@ void JobBook::register_rank(const std::string& id, const RankRequest& request, c
         rank.durable = true;
         ++counts_.ranks_registered;
         answer.send(reply_of(rank, true));
+        tell_of_unprofiled(*entry, rank, {});
         emit_state(*entry);
         changed(*entry);
         plan_if_ready(entry);

@@ -182,6 +182,8 @@ class JobBook {
   void restore(LoadedJob loaded);
   // find() for a request of a rank, or of somebody who speaks for the ranks (-1)
   EntryPointer heard(const std::string& id, int rank = -1);
+  void renew_rank(const EntryPointer& entry, JobRank& rank, const RankRequest& request);
+  void tell_of_unprofiled(Entry& entry, const JobRank& rank, const std::string& told);
   void set_life(Entry& entry, Job::Life life);
   void arm_drift(const EntryPointer& entry);
   void follow_drift(const EntryPointer& entry);

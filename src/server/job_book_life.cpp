@@ -1,6 +1,7 @@
-// What ranks say about themselves while they train: that they compute or transfer slower than before, that they have
-// ended, or, by their silence, that they are lost.
+// What ranks say about themselves while they train: what fits into their memory, why they do not measure themselves,
+// that they compute or transfer slower than before, that they have ended, or, by their silence, that they are lost.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,6 +16,32 @@ namespace {
 constexpr Seconds kDriftTogether{1.0};
 
 }  // namespace
+
+// A plan may be in force, or on its way, for more microbatches in flight than the rank now says to fit, or for fewer.
+void JobBook::renew_rank(const EntryPointer& entry, JobRank& rank, const RankRequest& request) {
+  Job& job = entry->job;
+  const std::string told = rank.request.unprofiled_cause;
+  const std::vector<int> limit = job.measured_limit();
+  job.renew_rank(rank, request);
+  tell_of_unprofiled(*entry, rank, told);
+  if ((!entry->task && !job.plan()) || job.measured_limit() == limit) return;
+  tell(fmt::format("job {}: planned again, since the memory that its ranks have measured now holds {} microbatches",
+                   job.id(), fmt::join(job.measured_limit(), ", ")));
+  stop_planning(*entry);
+  start_planning(entry, std::nullopt, job.plan() && !job.all_profiled());
+}
+
+// What a rank has told before is known, and one that has been profiled lacks nothing.
+void JobBook::tell_of_unprofiled(Entry& entry, const JobRank& rank, const std::string& told) {
+  const RankRequest& says = rank.request;
+  if (says.unprofiled_cause == told || rank.profiled) return;
+  if (!says.unprofiled_cause.empty()) {
+    return announce_trouble(entry, text_of(UnprofiledRank{says.rank, says.dp_rank, says.pp_rank, says.unprofiled_since,
+                                                          says.unprofiled_cause}));
+  }
+  tell(fmt::format("job {}: rank {} profiles itself now", entry.job.id(), says.rank));
+  emit_state(entry);
+}
 
 // Other ranks and stages may have drifted at the same time, and are waited for.
 void JobBook::arm_drift(const EntryPointer& entry) {

@@ -137,10 +137,11 @@ void JobBook::start_planning(const EntryPointer& entry, std::optional<AdjustedPl
   job.set_progress(0.0);
   emit_state(*entry);
   const std::weak_ptr<Entry> weak = entry;
-  PlanningQueue::Order order{job.id(), job.request(), std::move(ranks), {}, {}, std::move(adjusted), std::move(fixed)};
+  PlanningQueue::Order order{job.id(), job.planned_request(), std::move(ranks), {},
+                             {},       std::move(adjusted),   std::move(fixed)};
   if (job.stored().kind == JobKind::kZeus) order.asked = ClocksAsked::kAtBegin;
   order.seen = job.stored().order_seen;
-  if (entry->lead <= Seconds(0)) entry->lead = kLeastLead + 2.0 * expected_planning_time(job.request(), true);
+  if (entry->lead <= Seconds(0)) entry->lead = kLeastLead + 2.0 * expected_planning_time(order.request, true);
   order.limits = entry->task_limits = limits_between(job.limits(), now_seconds(), entry->lead);
   order.previous = job.plan();
   order.own_operations = limits_.total_operations;
@@ -312,8 +313,8 @@ void JobBook::take_order(const std::string& id, const OrderReport& report) {
   const OrderSeen seen = order_seen_in(job.request(), rank.pp_rank, planned, report.instructions);
   if (seen <= job.stored().order_seen) return;
   set_order_seen(*entry, seen);
-  announce_trouble(
-      *entry, fmt::format("{} (rank {}, stage {})", order_trouble(job.request(), seen), report.rank, rank.pp_rank));
+  announce_trouble(*entry, fmt::format("{} (rank {}, stage {})", order_trouble(job.planned_request(), seen),
+                                       report.rank, rank.pp_rank));
   if (planned != 0 || current->plan->wants_steps()) start_planning(entry);
 }
 

@@ -1,5 +1,5 @@
-// What a job's ranks say about themselves while they train: who computes slower than it was profiled, what that makes
-// of its pipeline, whose links are slow, and who has ended.
+// What a job's ranks say about themselves while they train: who does not measure itself, what fits into memory, who
+// computes slower than it was profiled, what that makes of its pipeline, whose links are slow, and who has ended.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -8,6 +8,7 @@
 
 #include "pipeline/instruction.h"
 #include "server/job.h"
+#include "server/memory_limit.h"
 
 namespace flyball {
 namespace {
@@ -112,6 +113,30 @@ void Job::explain_promise() {
   if (slowest != links.end()) {
     promise_.explain("communication: " + text_of(*slowest));
   }
+}
+
+std::vector<UnprofiledRank> Job::unprofiled_ranks(std::size_t most) const {
+  std::vector<UnprofiledRank> unprofiled;
+  for (const auto& [number, rank] : ranks_) {
+    const RankRequest& says = rank.request;
+    if (unprofiled.size() == most) break;
+    if (rank.profiled || says.unprofiled_cause.empty()) continue;
+    unprofiled.push_back({number, says.dp_rank, says.pp_rank, says.unprofiled_since, says.unprofiled_cause});
+  }
+  return unprofiled;
+}
+
+const std::vector<int>& Job::measured_limit() const {
+  if (!std::exchange(measured_limit_is_old_, false)) return measured_limit_;
+  std::vector<RankRequest> ranks;
+  for (const auto& [number, rank] : ranks_) ranks.push_back(rank.request);
+  return measured_limit_ = limit_of_memory(request(), ranks);
+}
+
+JobRequest Job::planned_request() const {
+  JobRequest planned = request();
+  if (planned.memory_limit.empty()) planned.memory_limit = measured_limit();
+  return planned;
 }
 
 void Job::set_ended(int rank, bool ended) {

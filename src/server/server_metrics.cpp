@@ -46,6 +46,8 @@ constexpr MetricInfo kRegistry[] = {
     {"flyball_server_stragglers_found_total", kCounter, "1", "",
      "Times that a rank was found to compute slower than when it was profiled."},
     {"flyball_server_slow_ranks", kGauge, "1", "", "Ranks that now compute slower than when they were profiled."},
+    {"flyball_server_unprofiled_ranks", kGauge, "1", "",
+     "Ranks that do not profile themselves, as they say; GET /v1/jobs/ID tells why."},
     {"flyball_server_plans_in_force", kGauge, "1", "",
      "Plans that pipelines run: one for each job, or for each group of its pipelines that are alike."},
     {"flyball_server_jobs_lost_total", kCounter, "1", "",
@@ -99,6 +101,7 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
   std::size_t ranks = 0;
   std::size_t over_limits = 0;
   std::size_t slow_ranks = 0;
+  std::size_t unprofiled = 0;
   std::size_t plans = 0;
   std::map<PromiseVerdict, std::size_t> promises;
   RankSavings savings;
@@ -112,6 +115,7 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
     ++states[job->state()];
     ranks += job->ranks().size();
     slow_ranks += job->found().all().size();
+    unprofiled += job->unprofiled_ranks(job->ranks().size()).size();
   }
   for (const JobState state : values_of<JobState>()) {
     text.add("flyball_server_jobs", {{"state", name_of(state)}}, static_cast<double>(states[state]));
@@ -137,6 +141,7 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
   add("straggler_notices_stale_total", counts.stale_notices);
   add("stragglers_found_total", counts.stragglers_found);
   add("slow_ranks", slow_ranks);
+  add("unprofiled_ranks", unprofiled);
   add("plans_in_force", plans);
   add("jobs_lost_total", counts.jobs_lost);
   add("schedules_sent_total", counts.schedules_sent);

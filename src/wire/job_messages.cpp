@@ -18,6 +18,7 @@ constexpr double kMostTime = 1e6;  // s
 constexpr double kMostDelay = 1e7;
 constexpr double kMostSwitching = 60.0;
 constexpr double kMostSamples = 1e12;
+constexpr double kMostBytes = 1e15;
 constexpr std::size_t kLongestId = 128;
 constexpr std::size_t kLongestName = 256;
 constexpr auto kLastRank = static_cast<double>(kMostRanks - 1);
@@ -74,7 +75,7 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
       .field("name", &R::name, "A name of the job, for people; at most 256 bytes.", {.longest = kLongestName})
       .field("planner", &R::planner,
              "The planner that makes the frontier. If it is missing: joint, if the ranks execute an order and a memory "
-             "limit is given, otherwise perseus.",
+             "limit is given or measured, otherwise perseus.",
              {.left_out = true, .known = "planners"})
       .field("schedule", &R::schedule, "The order in which stages run their instructions.", {.known = "schedules"})
       .field("stages", &R::stages, "Number of stages of a pipeline.",
@@ -90,10 +91,12 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
              "Blocking power: what a GPU draws while it waits for others, in watts; one number for all stages, or one "
              "per stage. If it is missing, the power measured as `waiting`, or 75 W if that was not measured.",
              {.left_out = true, .minimum = 0, .maximum = 1e6, .fewest = 1, .single = true})
-      .field("memory_limit", &R::memory_limit,
-             "Number of microbatches whose activations fit into memory; one number for all stages, or one per stage. "
-             "Planners that reorder (joint, envpipe) keep to it. If it is missing, there is no limit.",
-             {.left_out = true, .minimum = 1, .maximum = kMostMicrobatches, .single = true})
+      .field(
+          "memory_limit", &R::memory_limit,
+          "Number of microbatches whose activations fit into memory; one number for all stages, or one per stage. "
+          "Planners that reorder (joint, envpipe) keep to it. If it is missing, what the ranks say of their memory is "
+          "the limit, or if they say nothing, there is none.",
+          {.left_out = true, .minimum = 1, .maximum = kMostMicrobatches, .single = true})
       .field("unit_time_s", &R::unit_time,
              "Least difference in iteration time between neighbouring points of the frontier. They are further apart "
              "where that changes energy by less than 0.005 %, and closer if a computation takes less time.",
@@ -175,7 +178,22 @@ Record<RankRequest> description_of(const RankRequest* /*type*/) {
              {.needed = true, .minimum = 0, .maximum = kLastRank})
       .field("clocks_mhz", &R::clocks_mhz,
              "The clocks that the rank can set. Measurements at other clocks are refused.",
-             {.minimum = 0, .maximum = 1e6, .most = kMostClocks});
+             {.minimum = 0, .maximum = 1e6, .most = kMostClocks})
+      .field("microbatch_bytes", &R::microbatch_bytes,
+             "Bytes that the activations of one microbatch hold, from its forward to its backward. 0: not known.",
+             {.left_out = true, .minimum = 0, .maximum = kMostBytes})
+      .field("activation_bytes", &R::activation_bytes,
+             "Bytes that there are for the activations of all microbatches that the rank holds at once, a margin left "
+             "out. If the ranks execute an order and the job has no memory_limit, activation_bytes / "
+             "microbatch_bytes, of a stage's ranks the least, is the limit: but never less than the schedule's own "
+             "order holds, nor more where ranks of the stage have not told it.",
+             {.left_out = true, .minimum = 0, .maximum = kMostBytes})
+      .field("unprofiled_cause", &R::unprofiled_cause,
+             "Why the rank does not measure itself, and how to mend that. Empty: it does.",
+             {.left_out = true, .longest = kLongestCause})
+      .field("unprofiled_since_unix_s", &R::unprofiled_since,
+             "Since when it does not, in seconds since 1970 (UTC), by its own clock.",
+             {.left_out = true, .minimum = 0, .maximum = 1e11});
 }
 
 Record<InstructionMeasurement> description_of(const InstructionMeasurement* /*type*/) {
@@ -367,8 +385,10 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
       .field("plan_status", &R::plan_status, kPlanStatus)
       .field("trouble", &R::trouble,
              "What is wrong, in words: why planning failed, which ranks were left out, which stages stay at their "
-             "highest clock, that no rank has finished measuring, that the ranks run another order than planned, that "
-             "iterations take longer or more energy than promised, that no plan keeps to the limits on power, or what "
+             "highest clock, that no rank has finished measuring or some do not measure, that the ranks run another "
+             "order than "
+             "planned, that iterations take longer or more energy than promised, that no plan keeps to the limits on "
+             "power, or what "
              "is unusual; empty when all is well.")
       .field("power", &R::power,
              "The power of the job's plan, and the limits on it. Null: there is no plan, or executed steps adjust it.")
@@ -377,6 +397,14 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
       .field("stragglers", &R::stragglers, "The stragglers of which there are notices, in force or announced.")
       .field("found_stragglers", &R::found_stragglers, "The ranks that compute slower than they were profiled.")
       .field("slow_links", &R::slow_links, "The transfers that take longer than when they were profiled.")
+      .field("unprofiled", &R::unprofiled, "The first few ranks that say that they do not measure themselves, and why.")
+      .field(
+          "memory_limit", &R::memory_limit,
+          "Number of microbatches whose activations fit into memory, for all stages or by stage, as plans keep to it. "
+          "Empty: there is no limit.")
+      .field("memory_limit_from", &R::memory_limit_from,
+             "Where memory_limit comes from. request: the job was registered with it; measured: its ranks have told "
+             "their microbatch_bytes and activation_bytes.")
       .field("promise", &R::promise, &JobPromise::verdict,
              "Whether iterations take what the plan promises. unknown: nobody has compared them yet; slower: they took "
              "longer, and the ranks run at maximum clocks; dearer: they take more energy, and if it is more than at "
@@ -436,8 +464,9 @@ Record<JobTrouble> description_of(const JobTrouble* /*type*/) {
   using R = JobTrouble;
   return Record<R>::answer(
              "JobTrouble", kEvent,
-             "Event `trouble`: the job's patience has ended, its ranks run another order than planned, its iterations "
-             "take longer than promised, or no plan keeps to its limits on power.")
+             "Event `trouble`: the job's patience has ended, a rank does not measure itself, its ranks run another "
+             "order "
+             "than planned, its iterations take longer than promised, or no plan keeps to its limits on power.")
       .field("job", &R::job, "The job's id.", {.needed = true})
       .field("trouble", &R::trouble,
              "What the job has waited for in vain, what its ranks run, or what cannot be kept, in words.",

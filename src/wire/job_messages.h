@@ -14,6 +14,7 @@
 #include "base/described.h"
 #include "base/names.h"
 #include "base/units.h"
+#include "wire/told_by_ranks.h"
 
 namespace flyball {
 
@@ -102,13 +103,21 @@ struct JobRegistered {
   bool created = false;  // false where the job had been registered before
 };
 
-// POST /v1/jobs/{job}/ranks. Sent again, it changes at most the clocks.
+inline constexpr std::size_t kLongestCause = 512;  // bytes
+
+// POST /v1/jobs/{job}/ranks. Sent again, it changes all but the rank's place.
 struct RankRequest {
   int rank = 0;  // 0 .. JobRequest::ranks() - 1
   int dp_rank = 0;
   int pp_rank = 0;  // the stage
   int tp_rank = 0;
   std::vector<int> clocks_mhz;  // that the rank can set; may be empty
+  // Bytes that one microbatch's activations hold, and bytes that there are for those of all; 0: not known.
+  std::int64_t microbatch_bytes = 0;
+  std::int64_t activation_bytes = 0;
+  // Why the rank does not measure itself, how to mend it, and since when, in seconds since 1970; empty: it does.
+  std::string unprofiled_cause = {};
+  Seconds unprofiled_since = {};
 
   bool operator==(const RankRequest&) const = default;
 };
@@ -202,8 +211,6 @@ struct IterationEnergy {
 
 // By what share iterations may be longer than promised, as ranks and server judge it.
 inline constexpr double kPromiseTolerance = 0.01;
-
-inline constexpr std::size_t kLongestCause = 512;  // bytes
 
 // POST /v1/jobs/{job}/promises: what the iterations of a schedule take, as a rank sees it. Sent after 10, 20, 40, ...
 // iterations, and at once where the rank has given its schedule's clocks up.
@@ -429,6 +436,9 @@ struct JobStatus {
   std::vector<StragglerState> stragglers;
   std::vector<FoundStraggler> found_stragglers;
   std::vector<SlowLink> slow_links;
+  std::vector<UnprofiledRank> unprofiled;  // the first few of them
+  std::vector<int> memory_limit;           // microbatches in flight, one for all stages or one per stage
+  MemoryLimitFrom memory_limit_from = MemoryLimitFrom::kNothing;
   JobPromise promise;
   JobSavings savings;
   Joules promised_energy;  // what `savings.iterations` iterations take as promised

@@ -55,11 +55,11 @@ void write_yaml(const Json& json, std::size_t indent, std::string& out) {
 const std::vector<const RecordDescription*>& messages_of(Interface interface) {
   static const auto kServer =
       descriptions<JobRequest, JobLimits, JobLimits::Period, JobRegistered, JobList, JobListing, JobStatus,
-                   JobPowerStatus, PipelinePlan, FoundStraggler, SlowLink, StragglerState, StragglerState::Announced,
-                   RankRequest, RankRegistered, MeasurementReport, InstructionMeasurement, MeasurementsTaken,
-                   RankSchedule, FrontierReport, FrontierPointReport, StepReport, StepTaken, OrderReport, PromiseReport,
-                   PaceReport, DriftedOperation, RemeasureOrder, StragglerNotice, StragglerTaken, PlanningProgress,
-                   SchedulesReplaced, JobTrouble, JobDeleted>();
+                   JobPowerStatus, PipelinePlan, FoundStraggler, SlowLink, UnprofiledRank, StragglerState,
+                   StragglerState::Announced, RankRequest, RankRegistered, MeasurementReport, InstructionMeasurement,
+                   MeasurementsTaken, RankSchedule, FrontierReport, FrontierPointReport, StepReport, StepTaken,
+                   OrderReport, PromiseReport, PaceReport, DriftedOperation, RemeasureOrder, StragglerNotice,
+                   StragglerTaken, PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted>();
   static const auto kAgent =
       descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, Cap, ClockBounds,
                    SettingsChange, GpuSettings, GpuClocks, PowerLimits, AccountSessionRequest, AccountSessionInfo,

@@ -1,6 +1,9 @@
-// The descriptions of what ranks say about how fast they compute, and of what their pipelines run therefore.
+// The descriptions of what ranks say about how fast they compute, or why they do not know it, and of what their
+// pipelines run therefore.
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "base/record.h"
 #include "wire/job_messages.h"
 
@@ -22,6 +25,23 @@ std::string text_of(const SlowLink& link) {
           : fmt::format("from stage {} to stage {} of pipeline {}", link.from_stage, link.to_stage, link.pipeline);
   return fmt::format("{} {} takes {:.3g} times as long as in its profile, since step {} of rank {}",
                      name_of(link.transfer), where, link.slowdown, link.since, link.rank);
+}
+
+std::string text_of(const UnprofiledRank& rank) {
+  return fmt::format("rank {} (pipeline {}, stage {}) does not profile itself, since {:%Y-%m-%dT%H:%M:%SZ}: {}",
+                     rank.rank, rank.pipeline, rank.stage,
+                     fmt::gmtime(static_cast<std::time_t>(rank.since_unix.value())), printable(rank.cause));
+}
+
+Record<UnprofiledRank> description_of(const UnprofiledRank* /*type*/) {
+  using R = UnprofiledRank;
+  return Record<R>::answer("UnprofiledRank", "the server's answer", "A rank that does not measure itself, as it says.")
+      .field("rank", &R::rank, "Number of the rank.", {.needed = true, .minimum = 0})
+      .field("pipeline", &R::pipeline, "Number of the rank's pipeline.", {.minimum = 0})
+      .field("stage", &R::stage, "Number of the rank's stage.", {.minimum = 0})
+      .field("since_unix_s", &R::since_unix, "Since when, in seconds since 1970 (UTC), by the rank's own clock.",
+             {.minimum = 0, .maximum = 1e11})
+      .field("cause", &R::cause, "Why, and how to mend it, in words.");
 }
 
 Record<PaceReport> description_of(const PaceReport* /*type*/) {

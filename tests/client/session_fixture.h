@@ -242,8 +242,10 @@ class JobServer {
   bool registered = false;
   bool profiled = false;
   bool refuse_next = false;
-  bool knows_own_names = true;  // of first and last microbatches; refuses reports with them otherwise
-  bool knows_drifts = true;     // likewise
+  bool knows_own_names = true;   // of first and last microbatches; refuses reports with them otherwise
+  bool knows_drifts = true;      // likewise
+  bool knows_unprofiled = true;  // ranks; refuses them otherwise
+  RankRequest rank;              // as it has registered last
   int joins = 0;
   int refused = 0;
 
@@ -288,8 +290,12 @@ class JobServer {
                   return json(to_json(JobRegistered{job.id, "", true}));
                 })});
     router.add({"POST", "/v1/jobs/job/ranks", Handler([this](const Request& request) {
-                  (void)read_message<RankRequest>(parse_json("test", request.body));
                   const std::scoped_lock lock(mutex_);
+                  if (!knows_unprofiled && request.body.find("unprofiled_cause") != std::string::npos) {
+                    ++refused;
+                    throw InputError({"test"}, "there is no field 'unprofiled_cause'", "");
+                  }
+                  rank = read_message<RankRequest>(parse_json("test", request.body));
                   RankRegistered answer;
                   answer.created = !std::exchange(registered, true);
                   answer.last_sequence = reports.empty() ? -1 : reports.back().sequence;

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <set>
 
+#include "base/wall_clock.h"
+
 namespace flyball {
 namespace {
 
@@ -276,6 +278,59 @@ TEST_F(SessionTest, ARefusedClockStopsTheSweepAndNotTheTraining) {
   EXPECT_THAT(notices(), ElementsAre(HasSubstr("not permitted"), HasSubstr("set again")));
   step();
   ASSERT_TRUE(train_until([&] { return gpu_.at_default(); }));
+}
+
+// A rank whose clocks are refused says why it does not profile itself, once, until they are set.
+TEST_F(SessionTest, ARankThatCannotProfileItselfSaysWhy) {
+  server_.start();
+  gpu_.refuse(true);
+  open(options(true));
+  const auto says = [](const char* words) {
+    return [words](const JobServer& server) { return server.rank.unprofiled_cause.find(words) != std::string::npos; };
+  };
+  ASSERT_TRUE(train_until([&] { return server_.look(says("its clocks are not set: not permitted;")); }, 4.0));
+  const double now = now_seconds();
+  const double since = server_.rank.unprofiled_since.value();
+  EXPECT_GT(since, now - 60.0);
+  EXPECT_LT(since, now);
+  EXPECT_EQ(server_.joins, 2);
+  gpu_.refuse(false);
+  ASSERT_TRUE(train_until_swept());
+  EXPECT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
+  EXPECT_EQ(server_.rank.unprofiled_cause, "");
+  EXPECT_EQ(server_.joins, 3);
+}
+
+// A server of an earlier version refuses the reason, and gets everything else.
+TEST_F(SessionTest, AnOlderServerNeedNotKnowWhyARankDoesNotProfile) {
+  server_.knows_unprofiled = false;
+  server_.start();
+  gpu_.refuse(true);
+  open(options(true));
+  ASSERT_TRUE(
+      train_until([&] { return server_.look([](const JobServer& server) { return server.refused > 0; }); }, 4.0));
+  gpu_.refuse(false);
+  ASSERT_TRUE(train_until_swept());
+  EXPECT_TRUE(server_.wait_for([](const JobServer& server) { return server.profiled; }));
+  EXPECT_THAT(notices(), Not(Contains(HasSubstr("server"))));
+}
+
+// One that is told not to measure says so, too; and what its memory holds is known before its measurements are.
+TEST_F(SessionTest, TellsWhatFitsIntoMemoryAndThatItDoesNotProfile) {
+  server_.start();
+  SessionOptions chosen = options(true);
+  chosen.profile = false;
+  open(chosen);
+  EXPECT_THROW(session_->set_memory(-1, 1), UsageError);
+  session_->set_memory(1000, 5999);
+  ASSERT_TRUE(server_.wait_for([](const JobServer& server) { return server.rank.activation_bytes == 5999; }));
+  EXPECT_EQ(server_.rank.microbatch_bytes, 1000);
+  ASSERT_TRUE(server_.wait_for(
+      [](const JobServer& server) { return server.rank.unprofiled_cause.find("profile off") != std::string::npos; }));
+  EXPECT_EQ(server_.rank.activation_bytes, 5999);
+  EXPECT_THAT(server_.rank.clocks_mhz, Not(IsEmpty()));
+  session_->profile_again();
+  EXPECT_TRUE(server_.wait_for([](const JobServer& server) { return server.rank.unprofiled_cause.empty(); }));
 }
 
 // Forwards take 4 ms at 1000 MHz; then the hardware becomes three times slower: 12 ms. Sleeping never takes less, so

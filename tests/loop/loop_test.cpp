@@ -473,6 +473,7 @@ TEST_F(CInterface, ANullSessionDoesNothing) {
   EXPECT_EQ(function<decltype(flyball_end)>("flyball_end")(nullptr, "forward"), FLYBALL_OK);
   EXPECT_EQ(function<decltype(flyball_step_end)>("flyball_step_end")(nullptr), FLYBALL_OK);
   EXPECT_EQ(function<decltype(flyball_set_straggler)>("flyball_set_straggler")(nullptr, 0, 0.0, 1.0), FLYBALL_OK);
+  EXPECT_EQ(function<decltype(flyball_set_memory)>("flyball_set_memory")(nullptr, 1, 2), FLYBALL_OK);
   EXPECT_EQ(function<decltype(flyball_order_held)>("flyball_order_held")(nullptr), 0);
   EXPECT_EQ(function<decltype(flyball_use_order)>("flyball_use_order")(nullptr, 0), FLYBALL_OK);
   const flyball_computation* computations = nullptr;

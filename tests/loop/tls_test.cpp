@@ -132,7 +132,6 @@ TEST(SessionTls, AnAuthorityThatCannotBeUsedIsToldAtOnce) {
 TEST(Loop, TrainsByPlanOverTls) {
   const TempFolder folder;
   const TlsFiles files = make_certificate(folder.path(), "server", kNames);
-  ASSERT_EQ(::chmod(files.key.c_str(), 0600), 0);
   Node node;
   node.server.end(SIGTERM);
   const std::size_t said = node.server.output().size();

@@ -1,6 +1,7 @@
 // TLS between server and client, with certificates made here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <boost/asio/io_context.hpp>
@@ -165,6 +166,10 @@ TEST(Tls, FilesThatAreNoGoodAreNamed) {
   expect_input_error(listen(garbage, good.key), 0, 0, "is no certificate");
   expect_input_error(listen(good.certificate, garbage), 0, 0, "is no private key");
   EXPECT_THROW(listen(folder / "nothing", good.key)(), SystemError);
+  // A key that everybody may read is none; a group may have been given it.
+  ASSERT_EQ(::chmod(good.key.c_str(), 0644), 0);
+  expect_input_error(listen(good.certificate, good.key), 0, 0, "read or changed by everybody");
+  ASSERT_EQ(::chmod(good.key.c_str(), 0640), 0);
   Host host(some_routes(), {}, good);
   HttpClient::Options options;
   options.ca_file = garbage;

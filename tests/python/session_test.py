@@ -8,6 +8,7 @@ import sys
 import textwrap
 
 import pytest
+from servers import started
 from simulated import PROGRAM, machine
 
 pytest.importorskip("flyball", reason="the Python package is not installed in build/python-venv (make python)")
@@ -224,6 +225,27 @@ def test_training_goes_on_without_a_gpu(one_gpu):
         session.close()
         print(json.dumps([session.hook_step(forward)(4), forward(5)]))
         """, one_gpu) == [8, 10]
+
+
+def test_a_server_is_told_of_a_rank_that_has_no_gpu(one_gpu, tmp_path):
+    """The second of two ranks has no GPU: it trains without a session, and whoever asks for the job sees why it waits."""
+    socket, token = tmp_path / "server.sock", tmp_path / "token"
+    token.write_text("t" * 32)
+    token.chmod(0o600)
+    with started([PROGRAM, "serve", "--in-memory", "--socket", socket], socket, one_gpu, tmp_path / "server.log"):
+        assert run(f"""
+            import flyball, json, warnings
+            warnings.simplefilter("ignore")
+            with flyball.Session(server={str(socket)!r}, job="job", token="t" * 32, stages=2, rank=1, pp_rank=1, gpu=7,
+                                 required=False) as session, session.step():
+                print(json.dumps(session.state.phase))
+            """, one_gpu) == "idle"
+        told = subprocess.run([PROGRAM, "jobs", "job", "--server", socket, "--token-file", token], check=True,
+                              capture_output=True, text=True).stdout
+    assert "registering 1/2, 1 cannot" in told, told
+    assert "rank 1 (pipeline 0, stage 1) does not profile itself, since 20" in told
+    assert "its GPU cannot be used: " in told and "7" in told.partition("its GPU cannot be used: ")[2]
+    assert "does not profile itself" in (tmp_path / "server.log").read_text()
 
 
 # The session's thread calls Python while the program's own waits in C++, and after an exception training goes on.

@@ -11,6 +11,7 @@
 
 #include "base/record.h"
 #include "server/job_plan.h"
+#include "server/memory_limit.h"
 #include "server/order_seen.h"
 #include "server/test_server.h"
 
@@ -121,6 +122,90 @@ TEST(Order, IsThePlannersWhereRanksExecuteItAndMemoryIsStated) {
   EXPECT_EQ(names_of(kept[0]), names_of_1f1b(0));
   EXPECT_EQ(client.status("fixed").planner, "perseus");
   EXPECT_GT(kept[0].iteration_energy, planned[0].iteration_energy);
+}
+
+// What the ranks measure in bytes is as good as microbatches that the job tells. Less memory than before is followed at
+// once, down to what 1F1B holds in any case.
+TEST(Order, IsThePlannersWhereRanksMeasureTheirMemory) {
+  ServerThread server;
+  Client client(server.port(), kToken);
+  JobRequest job = reordered_job("told");
+  job.memory_limit = {6, 4, 3, 2};
+  run_profiling(client, job);
+  const auto told = schedules(client, job);
+  EXPECT_EQ(client.status("told").memory_limit_from, MemoryLimitFrom::kRequest);
+
+  job.memory_limit.clear();
+  job.id = "measured";
+  run_profiling(client, job, {6, 4, 3, 2});
+  const auto measured = schedules(client, job);
+  for (std::size_t stage = 0; stage < 4; ++stage) {
+    EXPECT_GT(measured[stage].order, 0);
+    EXPECT_EQ(measured[stage].order, told[stage].order);
+    EXPECT_EQ(measured[stage].computations, told[stage].computations);
+    EXPECT_EQ(measured[stage].iteration_energy, told[stage].iteration_energy);
+  }
+  JobStatus status = client.status("measured");
+  EXPECT_EQ(status.planner, "joint");
+  EXPECT_EQ(status.memory_limit, (std::vector{6, 4, 3, 2}));
+  EXPECT_EQ(status.memory_limit_from, MemoryLimitFrom::kMeasured);
+
+  RankRequest less = rank_of(job, 0);
+  less.microbatch_bytes = 1000;
+  less.activation_bytes = 3999;
+  client.post("/v1/jobs/measured/ranks", to_json(less));
+  const auto again = schedules(client, job, measured[0].version);
+  EXPECT_EQ(held(again[0]), 4);
+  EXPECT_EQ(client.status("measured").memory_limit, (std::vector{4, 4, 3, 2}));
+}
+
+// A server that is killed has it on the disk, and its successor plans the same.
+TEST(Order, OfMeasuredMemoryOutlivesTheServer) {
+  const TempFolder folder;
+  const PlanningServerOptions options = local_options(folder / "server.db");
+  auto server = std::make_unique<ServerProcess>(options);
+  auto client = std::make_unique<Client>(server->port(), kToken);
+  const JobRequest job = reordered_job("job");
+  run_profiling(*client, job, {6, 4, 3, 2});
+  const auto planned = schedules(*client, job);
+  EXPECT_GT(planned[0].order, 0);
+  server->kill();
+  server = std::make_unique<ServerProcess>(options);
+  client = std::make_unique<Client>(server->port(), kToken);
+  const auto again = schedules(*client, job, planned[0].version - 1);
+  EXPECT_EQ(again[0].version, planned[0].version);
+  EXPECT_EQ(again[0].computations, planned[0].computations);
+  EXPECT_EQ(client->status("job").memory_limit, (std::vector{6, 4, 3, 2}));
+}
+
+// Of two pipelines; 1F1B holds 4, 3, 2, 1 microbatches.
+TEST(Order, KeepsToTheLeastMemoryOfAStagesRanks) {
+  JobRequest job = reordered_job("job");
+  job.data_parallel = 2;
+  std::vector<RankRequest> ranks;
+  for (int rank = 0; rank < 8; ++rank) ranks.push_back(rank_of(job, rank));
+  EXPECT_EQ(limit_of_memory(job, ranks), std::vector<int>());  // nobody knows anything
+  for (RankRequest& rank : ranks) {
+    rank.microbatch_bytes = 1000;
+    rank.activation_bytes = 5000;
+  }
+  ranks[0].activation_bytes = 9000;  // which its stage's other rank does not have
+  ranks[1].activation_bytes = 4999;
+  ranks[2].microbatch_bytes = 0;  // not known: no more than 1F1B holds
+  ranks[3].activation_bytes = 0;  // nothing fits, but 1F1B runs
+  EXPECT_EQ(limit_of_memory(job, ranks), (std::vector{5, 4, 2, 1}));
+  ranks[0].activation_bytes = ranks[4].activation_bytes = 1'000'000;  // there are six microbatches
+  EXPECT_EQ(limit_of_memory(job, ranks), (std::vector{6, 4, 2, 1}));
+  ranks.resize(3);  // the others have not come yet
+  EXPECT_EQ(limit_of_memory(job, ranks), (std::vector{4, 3, 2, 1}));
+  job.schedule = "zb-h1";  // every stage holds as many as the first
+  EXPECT_EQ(limit_of_memory(job, ranks), (std::vector{4, 4, 4, 4}));
+
+  job.memory_limit = {8};
+  EXPECT_EQ(limit_of_memory(job, ranks), std::vector<int>());
+  job.memory_limit.clear();
+  job.executes_order = false;
+  EXPECT_EQ(limit_of_memory(job, ranks), std::vector<int>());
 }
 
 // An engine whose backwards have two parts measures each of them, and is told where every weight gradient belongs.

@@ -223,11 +223,19 @@ inline std::vector<MeasurementReport> reports_of(const JobRequest& job, int rank
   return reports;
 }
 
-// A job with all its ranks, measured and done.
-inline void run_profiling(Client& client, const JobRequest& job) {
+// A job with all its ranks, measured and done. Where `microbatches` has how many fit on each stage, its ranks say so in
+// bytes, and have some bytes to spare.
+inline void run_profiling(Client& client, const JobRequest& job, const std::vector<int>& microbatches = {}) {
   const std::string path = "/v1/jobs/" + job.id;
   client.post("/v1/jobs", to_json(job), 201);
-  for (int rank = 0; rank < job.ranks(); ++rank) client.post(path + "/ranks", to_json(rank_of(job, rank)), 201);
+  for (int rank = 0; rank < job.ranks(); ++rank) {
+    RankRequest says = rank_of(job, rank);
+    if (!microbatches.empty()) {
+      says.microbatch_bytes = 1000;
+      says.activation_bytes = 1000 * microbatches[static_cast<std::size_t>(says.pp_rank)] + 999;
+    }
+    client.post(path + "/ranks", to_json(says), 201);
+  }
   for (int rank = 0; rank < job.ranks(); ++rank) {
     for (const auto& report : reports_of(job, rank)) client.post(path + "/measurements", to_json(report));
     const Response done = client.ask("POST", path + "/ranks/" + std::to_string(rank) + "/profiled", "{}");

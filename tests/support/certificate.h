@@ -6,6 +6,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <cstdio>
@@ -44,6 +45,7 @@ inline TlsFiles make_certificate(const std::string& folder, const std::string& n
   EXPECT_EQ(PEM_write_X509(file, made), 1);
   std::fclose(file);
   file = std::fopen(files.key.c_str(), "w");
+  EXPECT_EQ(::fchmod(fileno(file), 0600), 0);
   EXPECT_EQ(PEM_write_PrivateKey(file, key.get(), nullptr, nullptr, 0, nullptr, nullptr), 1);
   std::fclose(file);
   return files;
