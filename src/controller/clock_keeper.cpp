@@ -23,7 +23,8 @@ ClockKeeper::ClockKeeper(NodeAgents& agents, std::vector<Megahertz> clocks, Watt
       clocks_(std::move(clocks)),
       board_limit_(board_limit),
       top_(static_cast<int>(clocks_.size()) - 1),
-      ceiling_speed_(top_) {}
+      levels_(top_),
+      ceiling_level_(top_) {}
 
 const ClockedPower* ClockKeeper::of(std::int64_t job) const {
   const auto known = kept_.find(job);
@@ -31,8 +32,13 @@ const ClockedPower* ClockKeeper::of(std::int64_t job) const {
 }
 
 Megahertz ClockKeeper::asked(std::int64_t job) const {
+  const int speed = asked_speed(job);
+  return speed < 0 ? Megahertz(0.0) : clocks_[at(speed)];
+}
+
+int ClockKeeper::asked_speed(std::int64_t job) const {
   const auto known = kept_.find(job);
-  return known == kept_.end() || known->second.asked < 0 ? Megahertz(0.0) : clocks_[at(known->second.asked)];
+  return known == kept_.end() ? -1 : known->second.asked;
 }
 
 std::vector<std::size_t> ClockKeeper::gpus_on(const NodeGpus& place) const {
@@ -72,6 +78,11 @@ ClockKeeper::Seen ClockKeeper::look_at(const ClockedJob& job) const {
     }
   }
   if (all_measured) seen.measured = measured;
+  if (job.pace) {
+    seen.speed = job.pace->answers ? job.pace->speed : job.top();
+    seen.held = job.pace->answers;
+    seen.bound_since = job.pace->taken;
+  }
   return seen;
 }
 
@@ -95,7 +106,11 @@ void ClockKeeper::count(Row& row, Nanoseconds now) {
     kept.draws = row.job->draws;
   }
   ClockedPower& power = kept.power;
-  if (kept.asked < 0) kept.asked = seen.speed < 0 ? top_ : seen.speed;
+  if (seen.measured && kept.counted_at != 0) power.energy += *seen.measured * to_seconds(now - kept.counted_at);
+  kept.counted_at = now;
+  const int top = row.job->top();
+  if (std::exchange(kept.top, top) != top) kept.asked = -1;
+  if (kept.asked < 0) kept.asked = seen.speed < 0 ? top : seen.speed;
   const int asked = kept.asked;
   const bool was_ready = power.ready;
   power.ready = seen.speed <= asked;
@@ -119,28 +134,34 @@ void ClockKeeper::count(Row& row, Nanoseconds now) {
   const Watts believed = power_at(row, std::max(asked, seen.speed));
   const Watts now_counts = std::max(believed, seen.measured.value_or(Watts(0.0)));
   power.counted = kept.lowered ? std::max(power.counted, now_counts) : now_counts;
-  power.speed = seen.speed < 0 ? top_ : seen.speed;
+  power.speed = seen.speed < 0 ? top : seen.speed;
   power.expected = row.job->expected[at(power.speed)];
   power.measured = seen.measured;
+}
+
+int ClockKeeper::ceiling_of(const Row& row) const {
+  return levels_ == 0 ? row.job->top() : ceiling_level_ * row.job->top() / levels_;
 }
 
 // The highest speed that, if no job runs faster, keeps all of them within the limit.
 void ClockKeeper::find_ceiling(const std::vector<Row>& rows, Watts limit, Nanoseconds now) {
   bool is_lower = false;
-  for (ceiling_speed_ = top_; ceiling_speed_ >= 0; --ceiling_speed_) {
+  levels_ = top_;
+  for (const Row& row : rows) levels_ = std::max(levels_, row.job->top());
+  for (ceiling_level_ = levels_; ceiling_level_ >= 0; --ceiling_level_) {
     Watts all;
     for (const Row& row : rows) {
       if (!row.job->draws) continue;
       // Clocks that cannot be set are taken as they are.
       const bool is_stuck = row.kept->lowered && !row.kept->power.ready && now - *row.kept->lowered >= kSettling;
       const int wished = row.job->speed.value_or(row.kept->asked);
-      all += is_stuck ? row.kept->power.counted : power_at(row, std::min(wished, ceiling_speed_));
+      all += is_stuck ? row.kept->power.counted : power_at(row, std::min(wished, ceiling_of(row)));
     }
-    if (all <= limit || ceiling_speed_ == 0) break;
+    if (all <= limit || ceiling_level_ == 0) break;
     is_lower = true;
   }
   ceiling_.reset();
-  if (is_lower) ceiling_ = clocks_[at(ceiling_speed_)];
+  if (is_lower) ceiling_ = clocks_[at(levels_ == 0 ? 0 : ceiling_level_ * top_ / levels_)];
 }
 
 void ClockKeeper::pass(const std::vector<ClockedJob>& jobs, Watts limit, bool acts) {
@@ -171,7 +192,7 @@ void ClockKeeper::pass(const std::vector<ClockedJob>& jobs, Watts limit, bool ac
   for (Row& row : rows) {
     Kept& kept = *row.kept;
     const int has = kept.asked;
-    const int target = std::min(row.job->speed.value_or(has), ceiling_speed_);
+    const int target = std::min(row.job->speed.value_or(has), ceiling_of(row));
     if (!row.job->draws) {
       if (target != has || !kept.lowered) kept.lowered = now;
       kept.asked = target;
@@ -203,6 +224,7 @@ void ClockKeeper::pass(const std::vector<ClockedJob>& jobs, Watts limit, bool ac
 void ClockKeeper::ask_agents(const std::vector<Row>& rows, bool may_release) {
   std::map<std::string, std::vector<GpuWish>> wishes;
   for (const Row& row : rows) {
+    if (row.job->pace) continue;
     const Megahertz clock = clocks_[at(row.kept->asked)];
     const Watts share = row.job->expected[at(row.kept->asked)] / std::max(1, row.seen.count);
     for (const NodeGpus& place : row.job->gpus) {
