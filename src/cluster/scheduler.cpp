@@ -268,7 +268,7 @@ void Scheduler::check_decision() const {
     const ClusterJob& job = state_.jobs[at(one.job)];
     const ClusterJobKind& kind = state_.kinds[at(job.kind)];
     if (one.gpus != 0 && kind.size_index(one.gpus) < 0) refuse(one, "cannot have that many GPUs");
-    if (traits_.placement == PlacementRule::kPacked && (one.gpus & (one.gpus - 1)) != 0) {
+    if (traits_.placement == PlacementRule::kPacked && !job.pinned && (one.gpus & (one.gpus - 1)) != 0) {
       refuse(one, "is to be packed, which takes a power of two");
     }
     if (one.gpus != 0 && (one.speed < 0 || at(one.speed) >= kind.speeds)) refuse(one, "has no such speed");

@@ -54,18 +54,24 @@ std::vector<std::size_t> ClockKeeper::gpus_on(const NodeGpus& place) const {
 ClockKeeper::Seen ClockKeeper::look_at(const ClockedJob& job) const {
   Seen seen;
   bool all_measured = true;
+  bool all_counted = true;
   Watts measured;
+  Joules energy;
+  Seconds asked;  // of all GPUs together
   for (const NodeGpus& place : job.gpus) {
     seen.count += place.count;
     const AgentReading& reading = readings_.at(place.node);
     const std::vector<std::size_t> gpus = gpus_on(place);
     if (!reading.answers || gpus.empty()) {
       seen.silent += place.count;
-      seen.held = all_measured = false;
+      seen.held = all_measured = all_counted = false;
       continue;
     }
     seen.read_at = seen.read_at == 0 ? reading.asked : std::min(seen.read_at, reading.asked);
-    all_measured &= gpus.size() == static_cast<std::size_t>(place.count);  // else it is not known which are the job's
+    const bool is_known = gpus.size() == static_cast<std::size_t>(place.count);  // else not which are the job's
+    all_measured &= is_known;
+    all_counted &= is_known;
+    asked += to_seconds(reading.asked) * place.count;
     for (const std::size_t gpu : gpus) {
       const AgentGpu here = gpu < reading.gpus.size() ? reading.gpus[gpu] : AgentGpu();
       const bool held = here.bound.value() > 0.0;
@@ -75,9 +81,15 @@ ClockKeeper::Seen ClockKeeper::look_at(const ClockedJob& job) const {
       seen.bound_since = std::max(seen.bound_since, here.bound_since);
       all_measured &= here.power.has_value();
       measured += here.power.value_or(Watts(0.0));
+      all_counted &= here.energy.has_value();
+      energy += here.energy.value_or(Joules(0.0));
     }
   }
   if (all_measured) seen.measured = measured;
+  if (all_counted && seen.count > 0) {
+    seen.energy = energy;
+    seen.energy_at = to_nanoseconds(asked / static_cast<double>(seen.count));
+  }
   if (job.pace) {
     seen.speed = job.pace->answers ? job.pace->speed : job.top();
     seen.held = job.pace->answers;
@@ -93,6 +105,29 @@ Watts ClockKeeper::power_at(const Row& row, int speed) const {
          row.job->expected.at(at(speed)) * (share * row.kept->off);
 }
 
+// What the job has drawn; and of a job with a pace its mean watts, over two iterations and a second at least.
+void ClockKeeper::count_energy(Row& row) {
+  Kept& kept = *row.kept;
+  Seen& seen = row.seen;
+  if (seen.energy && kept.energy) kept.power.energy += std::max(Joules(0.0), *seen.energy - *kept.energy);
+  kept.energy = seen.energy;
+  if (!row.job->pace) return;
+  seen.measured.reset();
+  const bool is_new = kept.counted.empty() || kept.counted.back().at < seen.energy_at;
+  if (seen.energy && is_new) kept.counted.push_back({seen.energy_at, *seen.energy});
+  const Nanoseconds least = to_nanoseconds(std::max(Seconds(1.0), row.job->pace->iteration * 2.0));
+  const auto has_span_without_first = [&] {
+    return kept.counted.size() > 2 && kept.counted.back().at - kept.counted[1].at >= least;
+  };
+  while (!kept.counted.empty() && (kept.counted.front().at < row.job->pace->taken || has_span_without_first())) {
+    kept.counted.pop_front();
+  }
+  if (kept.counted.size() < 2 || kept.counted.back().at - kept.counted.front().at < least) return;
+  const Kept::Counted& first = kept.counted.front();
+  const Kept::Counted& last = kept.counted.back();
+  seen.measured = (last.energy - first.energy) / to_seconds(last.at - first.at);
+}
+
 // What the job counts with now, before anything is changed.
 void ClockKeeper::count(Row& row, Nanoseconds now) {
   Kept& kept = *row.kept;
@@ -104,10 +139,11 @@ void ClockKeeper::count(Row& row, Nanoseconds now) {
     kept.off = 1.0;
     kept.gpus = row.job->gpus;
     kept.draws = row.job->draws;
+    kept.energy.reset();
+    kept.counted.clear();
   }
+  count_energy(row);
   ClockedPower& power = kept.power;
-  if (seen.measured && kept.counted_at != 0) power.energy += *seen.measured * to_seconds(now - kept.counted_at);
-  kept.counted_at = now;
   const int top = row.job->top();
   if (std::exchange(kept.top, top) != top) kept.asked = -1;
   if (kept.asked < 0) kept.asked = seen.speed < 0 ? top : seen.speed;

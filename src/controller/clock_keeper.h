@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -35,6 +36,7 @@ struct ClockedJob {
     bool answers = false;   // the server
     int speed = 0;          // in force
     Nanoseconds taken = 0;  // monotonic time from which the job runs so
+    Seconds iteration;      // of which the watts rise and fall: their mean over two counts
   };
   std::optional<Pace> pace{};
 
@@ -75,9 +77,14 @@ class ClockKeeper {
   struct Kept {
     std::vector<NodeGpus> gpus;
     bool draws = false;
-    int asked = -1;  // speed; -1: nothing yet
-    int top = -1;    // its highest speed
-    Nanoseconds counted_at = 0;
+    int asked = -1;                // speed; -1: nothing yet
+    int top = -1;                  // its highest speed
+    std::optional<Joules> energy;  // by the GPUs' counters
+    struct Counted {
+      Nanoseconds at = 0;
+      Joules energy;
+    };
+    std::deque<Counted> counted;  // since the pace was taken, as far back as its mean reaches
     // When its clocks were last lowered, unless the meters have shown that. Of a job that waits: when they were asked
     // for.
     std::optional<Nanoseconds> lowered;
@@ -95,6 +102,8 @@ class ClockKeeper {
     Nanoseconds bound_since = 0;  // the latest
     Nanoseconds read_at = 0;      // the earliest
     std::optional<Watts> measured;
+    std::optional<Joules> energy;
+    Nanoseconds energy_at = 0;  // the mean of the GPUs
   };
   struct Row {
     const ClockedJob* job;
@@ -105,6 +114,7 @@ class ClockKeeper {
   [[nodiscard]] std::vector<std::size_t> gpus_on(const NodeGpus& place) const;
   [[nodiscard]] Seen look_at(const ClockedJob& job) const;
   [[nodiscard]] Watts power_at(const Row& row, int speed) const;
+  static void count_energy(Row& row);
   void count(Row& row, Nanoseconds now);
   [[nodiscard]] int ceiling_of(const Row& row) const;
   void find_ceiling(const std::vector<Row>& rows, Watts limit, Nanoseconds now);

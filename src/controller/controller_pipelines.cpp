@@ -120,7 +120,7 @@ void Controller::add_clocked(std::vector<ClockedJob>& all) const {
       one.expected.push_back(state.counted(known.kind, 0, speed));
     }
     const Seconds iteration = job.pace.speeds[at(pace.speed)].time;
-    one.pace = {pace.answers, pace.speed, pace.since + to_nanoseconds(iteration * kIterationsUntilTaken)};
+    one.pace = {pace.answers, pace.speed, pace.since + to_nanoseconds(iteration * kIterationsUntilTaken), iteration};
     all.push_back(std::move(one));
   }
 }
