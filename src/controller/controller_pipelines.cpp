@@ -21,8 +21,8 @@ constexpr Seconds kFirstAnswer{2.0};  // how long a dry run waits for the planni
 
 void Controller::follow_pipelines(const std::map<std::int64_t, ElasticOption>& options) {
   for (auto known = pipelines_.begin(); known != pipelines_.end();) {
-    const auto still = options.find(known->first);
-    if (still == options.end()) {
+    const bool is_odd = std::ranges::count(view_.odd, known->first, &OddEntry::job) > 0;
+    if (!is_odd && options.count(known->first) == 0) {
       drop(known->second, false);
       options_.plans->forget(known->first);
       note_cause(fmt::format("pipeline job {} has ended", known->first));
@@ -133,7 +133,8 @@ void Controller::keep_paces() {
     const int asked = keeper_->asked_speed(id);
     const std::string words = fmt::format("iterations of {:.4g} s", job.pace.speeds[at(asked)].time.value());
     if (options_.mode == ControllerMode::kActs) options_.plans->want(id, asked, job.frontier);
-    if (options_.mode == ControllerMode::kDryRun) decided_.push_back(fmt::format("job {}: {}", id, words));
+    const bool is_new = asked != job.pace.speed;
+    if (is_new && options_.mode == ControllerMode::kDryRun) decided_.push_back(fmt::format("job {}: {}", id, words));
     if (std::exchange(job.asked, asked) != asked && options_.mode == ControllerMode::kActs) {
       log_(fmt::format("job {}: {}", id, words));
     }

@@ -52,6 +52,12 @@ JobPaces::JobPaces(JobPacesOptions options)
         return options_.period;
       }) {}
 
+JobPaces::~JobPaces() {
+  stopping_ = true;
+  thread_.stop();
+  server_.interrupt();
+}
+
 void JobPaces::follow(std::int64_t job, int restarts) {
   const std::lock_guard lock(mutex_);
   Followed& followed = jobs_[job];
@@ -90,13 +96,16 @@ void JobPaces::wait_for(std::int64_t job, Seconds most) const {
   }
 }
 
+// Where the server cannot be reached, one job has waited for that, and the others need not.
 void JobPaces::turn() {
   std::vector<std::int64_t> numbers;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [number, job] : jobs_) numbers.push_back(number);
   }
+  std::string unreachable;
   for (const std::int64_t number : numbers) {
+    if (stopping_) return;
     Followed job;
     {
       const std::lock_guard lock(mutex_);
@@ -104,12 +113,16 @@ void JobPaces::turn() {
       if (known == jobs_.end()) continue;
       job = known->second;
     }
-    try {
-      exchange(number, job);
-      job.shown.trouble.clear();
-      job.seen = monotonic_now();
-    } catch (const Error& error) {
-      job.shown.trouble = error.what();
+    job.shown.trouble = unreachable;
+    if (unreachable.empty()) {
+      try {
+        job.shown.trouble = exchange(number, job);
+        job.seen = monotonic_now();
+      } catch (const ServerRefusal& refusal) {
+        job.shown.trouble = refusal.what();
+      } catch (const Error& error) {
+        job.shown.trouble = unreachable = error.what();
+      }
     }
     const std::lock_guard lock(mutex_);
     const auto known = jobs_.find(number);
@@ -131,7 +144,8 @@ JobStatus JobPaces::status_of(std::int64_t number, const Followed& job) {
   return server_.status(fmt::format("slurm-{}", number));
 }
 
-void JobPaces::exchange(std::int64_t number, Followed& job) {
+// Returns why the job has no speeds.
+std::string JobPaces::exchange(std::int64_t number, Followed& job) {
   JobPace& shown = job.shown;
   if (job.wish && !shown.speeds.empty()) announce(job);
   JobStatus status;
@@ -139,8 +153,8 @@ void JobPaces::exchange(std::int64_t number, Followed& job) {
     status = status_of(number, job);
   } catch (const ServerRefusal& refusal) {
     shown = {};
-    if (refusal.status() == 404) throw SystemError(fmt::format("the planning server has no job slurm-{}", number));
-    throw;
+    if (refusal.status() != 404) throw;
+    return fmt::format("the planning server has no job slurm-{}", number);
   }
   shown.plan = status.job;
   shown.gpus = status.stages * status.data_parallel * status.tensor_parallel;
@@ -148,20 +162,20 @@ void JobPaces::exchange(std::int64_t number, Followed& job) {
   if (is_over || status.frontier_version == 0) {
     shown.speeds.clear();
     shown.frontier = 0;
-    throw SystemError(is_over
-                          ? fmt::format("its plan's job {} has ended", status.job)
-                          : fmt::format("its plan is not there yet: job {} is {}", status.job, name_of(status.state)));
+    return is_over ? fmt::format("its plan's job {} has ended", status.job)
+                   : fmt::format("its plan is not there yet: job {} is {}", status.job, name_of(status.state));
   }
   if (shown.frontier != status.frontier_version) {
     shown.speeds = speeds_of(server_.frontier(status.job), status.data_parallel * status.tensor_parallel);
     shown.frontier = status.frontier_version;
     shown.since = 0;
   }
-  if (shown.speeds.empty()) throw SystemError(fmt::format("the frontier of job {} has no points", status.job));
+  if (shown.speeds.empty()) return fmt::format("the frontier of job {} has no points", status.job);
   const auto ours = std::ranges::find(status.stragglers, StragglerId(kPaceStraggler), &StragglerState::straggler);
   const int speed = speed_of(shown, ours == status.stragglers.end() ? 1.0 : ours->degree);
   if (shown.since == 0 || speed != shown.speed) shown.since = monotonic_now();
   shown.speed = speed;
+  return {};
 }
 
 // A pace that lasts is announced three times in that time.

@@ -1,12 +1,13 @@
-// The paces of pipeline jobs, as the controller sets them at the planning server that plans their iterations: the speeds
-// of a job are points of its frontier, and the server is told of a straggler, so that the job runs the point of that
-// iteration time.
+// The paces of pipeline jobs, as the controller sets them at the planning server that plans their iterations: the
+// speeds of a job are points of its frontier, and the server is told of a straggler, so that the job runs the point of
+// that iteration time.
 //
 // The straggler lasts for a while only, and is announced again before that is over: when the controller is lost, the
 // server lets the job go back to the pace that it had by itself. One thread talks to the server. What is wanted is
 // handed over and what is known read out without waiting.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -39,8 +40,8 @@ struct JobPace {
   std::string trouble;        // what went wrong last; empty: nothing
   int gpus = 0;               // that the plan is for
   std::int64_t frontier = 0;  // version
-  // What an iteration of the whole job takes at each speed, slowest first, the last one being the job's own pace; empty:
-  // there is no frontier, or the job has ended.
+  // What an iteration of the whole job takes at each speed, slowest first, the last one being the job's own pace;
+  // empty: there is no frontier, or the job has ended.
   std::vector<IterationCost> speeds;
   int speed = 0;          // in force
   Nanoseconds since = 0;  // monotonic time at which that was known to be so
@@ -54,6 +55,8 @@ class JobPaces {
  public:
   // Throws UsageError for an address that is none, and SystemError for a file that cannot be read.
   explicit JobPaces(JobPacesOptions options);
+  // Tells the server nothing: paces last as they were announced.
+  ~JobPaces();
   JobPaces(const JobPaces&) = delete;
   JobPaces& operator=(const JobPaces&) = delete;
 
@@ -81,12 +84,13 @@ class JobPaces {
     Nanoseconds announced = 0;  // when the straggler was
   };
   void turn();
-  void exchange(std::int64_t number, Followed& job);
+  std::string exchange(std::int64_t number, Followed& job);
   void announce(Followed& job);
   [[nodiscard]] JobStatus status_of(std::int64_t number, const Followed& job);
 
   JobPacesOptions options_;
   PlanServer server_;  // in the thread alone
+  std::atomic<bool> stopping_ = false;
   mutable std::mutex mutex_;
   std::map<std::int64_t, Followed> jobs_;
   PeriodicThread thread_;

@@ -228,12 +228,11 @@ Record<StragglerNotice> description_of(const StragglerNotice* /*type*/) {
           "sequence", &R::sequence,
           "Number of the notice among those of the same straggler. If it is missing, the notice counts as the newest.",
           {.minimum = 0, .maximum = kLast})
-      .field(
-          "lasts_s", &R::lasts,
-          "Time from the beginning of the slowdown after which the straggler has recovered, unless another notice has "
-          "come by then; the recovery takes the next sequence number. If it is missing, the slowdown lasts until a "
-          "notice ends it.",
-          {.minimum = 0, .maximum = kMostDelay});
+      .field("lasts_s", &R::lasts,
+             "Time after which the straggler recovers by itself, from when the slowdown begins, unless another notice "
+             "comes "
+             "first. If it is missing, never.",
+             {.minimum = 0, .maximum = kMostDelay});
 }
 
 Record<OrderReport> description_of(const OrderReport* /*type*/) {
