@@ -23,7 +23,7 @@ inline constexpr double kStandardLimit = 300.0;  // of an A100 PCIe, in watts
 // A node with boards that work all the time, and its agent.
 class Node {
  public:
-  Node(const TempFolder& folder, const std::string& name) : machine_(request()) {
+  Node(const TempFolder& folder, const std::string& name, double time_scale = 20.0) : machine_(request(time_scale)) {
     const std::string own = folder / name;
     write_text_file(own + "/agent.toml", "[access]\nslow_others = true\n");
     agent.emplace(machine_.name(), own, std::vector<std::string>{"--config", own + "/agent.toml"});
@@ -84,11 +84,11 @@ class Node {
   std::optional<AgentProcess> agent;
 
  private:
-  static MachineRequest request() {
+  static MachineRequest request(double time_scale) {
     MachineRequest made;
     made.gpu = "a100";
     made.gpus = kGpus;
-    made.time_scale = 20.0;
+    made.time_scale = time_scale;
     return made;
   }
 
