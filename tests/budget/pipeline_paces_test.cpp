@@ -50,8 +50,8 @@ double degree_of(const JobStatus& status) {
   return degree;
 }
 
-// Four stages, of which each has a board. Iterations that are d times as long have clocks that are d * d times as low: the
-// boards of this test draw what they do at work, without waiting.
+// Four stages, of which each has a board. Iterations that are d times as long have clocks that are d * d times as low:
+// the boards of this test draw what they do at work, without waiting.
 class Ranks {
  public:
   Ranks(const Node& node, std::uint16_t port)
