@@ -62,7 +62,10 @@ std::string secret_file;
 // What is wrong with a value, in words; empty: nothing.
 using Problem = std::string;
 
+char info[] = "elastic,kind=NAME,iterations=N,min=GPUS,max=GPUS or pipeline,kind=NAME,iterations=N";  // NOLINT
+
 struct Elastic {
+  bool pipeline = false;
   std::string_view kind;
   std::int64_t iterations = 0;
   std::int64_t least = 0;
@@ -100,19 +103,23 @@ Problem read_field(std::string_view field, Elastic& job) {
   return "there is no " + quoted(name) + "; there are kind, iterations, min and max";
 }
 
-// Reads "elastic,kind=NAME,iterations=N,min=A,max=B", in any order, min being 1 where it is missing.
+// Reads "elastic,kind=NAME,iterations=N,min=A,max=B" or "pipeline,kind=NAME,iterations=N", in any order, min being 1
+// where it is missing.
 Problem read_option(std::string_view text, Elastic& job) {
   std::size_t comma = text.find(',');
-  if (text.substr(0, comma) != "elastic") return "it has to begin with \"elastic\", the only kind of job there is";
+  job.pipeline = text.substr(0, comma) == "pipeline";
+  if (!job.pipeline && text.substr(0, comma) != "elastic") return "it has to begin with \"elastic\" or \"pipeline\"";
   while (comma != std::string_view::npos) {
     text = text.substr(comma + 1);
     comma = text.find(',');
     if (Problem problem = read_field(text.substr(0, comma), job); !problem.empty()) return problem;
   }
-  for (const auto& [name, missing] :
-       {std::pair{"kind", job.kind.empty()}, {"iterations", job.iterations == 0}, {"max", job.most == 0}}) {
-    if (missing) return std::string(name) + " is missing; write elastic,kind=NAME,iterations=N,min=GPUS,max=GPUS";
+  for (const auto& [name, missing] : {std::pair{"kind", job.kind.empty()},
+                                      {"iterations", job.iterations == 0},
+                                      {"max", job.most == 0 && !job.pipeline}}) {
+    if (missing) return std::string(name) + " is missing; write " + info;
   }
+  if (job.pipeline && (job.least != 0 || job.most != 0)) return "a pipeline has no min and max: it keeps its GPUs";
   if (job.least == 0) job.least = 1;
   if (job.least > job.most) {
     return "min is " + std::to_string(job.least) + ", which is more than max, " + std::to_string(job.most);
@@ -127,8 +134,9 @@ int take_option(int /*number*/, const char* text, int /*remote*/) {
       slurm_error("--flyball=%s: %s", text, problem.c_str());
       return -1;
     }
-    published = "flyball:elastic,kind=" + std::string(job.kind) + ",iterations=" + std::to_string(job.iterations) +
-                ",min=" + std::to_string(job.least) + ",max=" + std::to_string(job.most);
+    published = std::string(job.pipeline ? "flyball:pipeline" : "flyball:elastic") + ",kind=" + std::string(job.kind) +
+                ",iterations=" + std::to_string(job.iterations);
+    if (!job.pipeline) published += ",min=" + std::to_string(job.least) + ",max=" + std::to_string(job.most);
     return 0;
   } catch (const std::exception& error) {
     slurm_error("--flyball: %s", error.what());
@@ -166,9 +174,9 @@ int publish() {
 }
 
 spank_option* the_option() {
-  static char name[] = "flyball";                                           // NOLINT: Slurm's types
-  static char info[] = "elastic,kind=NAME,iterations=N,min=GPUS,max=GPUS";  // NOLINT
-  static char usage[] = "let Flyball grow and shrink the job, which reports by flyball.elastic";  // NOLINT
+  static char name[] = "flyball";  // NOLINT: Slurm's types
+  static char usage[] =            // NOLINT
+      "let Flyball grow and shrink the job, which reports by flyball.elastic, or slow down a pipeline by its plan";
   static spank_option option{name, info, usage, 1, 0, take_option};
   return &option;
 }

@@ -26,6 +26,7 @@
 #include "controller/clock_thread.h"
 #include "controller/controller.h"
 #include "controller/controller_server.h"
+#include "controller/job_paces.h"
 #include "controller/job_token.h"
 #include "controller/node_agents.h"
 #include "controller/slurm_engine.h"
@@ -98,6 +99,10 @@ struct ClusterRunOptions {
   std::optional<std::string> agents;
   std::optional<std::string> agent_token_file;
   std::optional<std::string> agent_ca_file;
+  std::optional<std::string> plan_server;
+  std::optional<std::string> plan_server_token_file;
+  std::optional<std::string> plan_server_ca_file;
+  std::optional<Seconds> pace_lasts;
   Seconds period{1.0};
   Seconds engine_limit{10.0};
   Seconds restart{30.0};
@@ -122,7 +127,23 @@ std::unique_ptr<NodeAgents> open_agents(const ClusterRunOptions& options) {
   return std::make_unique<NodeAgents>(made);
 }
 
-ControllerOptions controller_options(const ClusterRunOptions& options, NodeAgents* agents) {
+// None where pipeline jobs are left alone.
+std::unique_ptr<JobPaces> open_plans(const ClusterRunOptions& options) {
+  if (!options.plan_server) {
+    if (!options.plan_server_token_file && !options.plan_server_ca_file && !options.pace_lasts) return nullptr;
+    throw UsageError("where the planning server is is missing; give --plan-server");
+  }
+  JobPacesOptions made;
+  made.server = *options.plan_server;
+  if (options.plan_server_token_file) made.token = read_token_file(*options.plan_server_token_file);
+  made.ca_file = options.plan_server_ca_file.value_or("");
+  made.period = options.period;
+  made.silent_after = std::max(made.silent_after, options.period * 3.0);
+  made.lasts = options.pace_lasts.value_or(made.lasts);
+  return std::make_unique<JobPaces>(made);
+}
+
+ControllerOptions controller_options(const ClusterRunOptions& options, NodeAgents* agents, JobPaces* plans) {
   ControllerOptions made;
   made.spec.gpu = options.gpu.value_or("a100");
   const GroundTruth typical = load_ground_truth(made.spec.gpu);
@@ -130,6 +151,7 @@ ControllerOptions controller_options(const ClusterRunOptions& options, NodeAgent
   if (options.clock) made.clock = Megahertz(*options.clock);
   if (made.clock) check_clock(made.spec, *made.clock);
   made.agents = agents;
+  made.plans = plans;
   if (agents == nullptr) made.spec.clocks = {made.spec.clocks.back()};  // nobody sets another
   made.spec.restart = options.restart;
   made.policy = options.policy.value_or(std::string(kDefaultPolicy));
@@ -149,7 +171,9 @@ void run_dry(const ClusterRunOptions& options) {
   SlurmEngine engine(options.engine_limit);
   ControllerStore store("");
   const auto agents = open_agents(options);
-  Controller controller(engine, store, controller_options(options, agents.get()), [](const std::string&) {});
+  const auto plans = open_plans(options);
+  Controller controller(engine, store, controller_options(options, agents.get(), plans.get()),
+                        [](const std::string&) {});
   controller.cycle(Seconds(now_seconds()));
   std::string text;
   for (const std::string& line : controller.decided()) text += line + "\n";
@@ -189,7 +213,8 @@ void run_cluster(const ClusterRunOptions& options) {
   const std::string database = options.database ? *options.database : default_database("cluster.db");
   ControllerStore store(database);
   const auto agents = open_agents(options);
-  Controller controller(engine, store, controller_options(options, agents.get()), log_line);
+  const auto plans = open_plans(options);
+  Controller controller(engine, store, controller_options(options, agents.get(), plans.get()), log_line);
   ControllerServer server(loop, controller, where);
   std::string text;
   if (server.port() != 0) {
@@ -252,6 +277,17 @@ void add_run(const Command& parent) {
             "file with the agents' token");
   add_value(command, "--agent-ca-file", options->agent_ca_file, parse_path, "FILE",
             "PEM file of the authorities that issued the agents' certificates (default: the system's)");
+  add_value(command, "--plan-server", options->plan_server, parse_path, "ADDRESS",
+            "HOST:PORT, https://HOST:PORT or unix:PATH of the planning server (flyball serve): pipeline jobs are moved "
+            "along their frontiers there (default: they are left alone)");
+  add_value(command, "--plan-server-token-file", options->plan_server_token_file, parse_path, "FILE",
+            "file with the planning server's administrator's token");
+  add_value(command, "--plan-server-ca-file", options->plan_server_ca_file, parse_path, "FILE",
+            "PEM file of the authorities that issued the planning server's certificate (default: the system's)");
+  add_value(
+      command, "--pace-lasts", options->pace_lasts, parse_duration, "TIME",
+      "how long pipeline jobs keep the pace that they were given when this program has ended; then they go back to "
+      "their own (default 300s)");
   add_value(command, "--period", options->period, parse_duration, "TIME",
             "how often to look at the cluster (default 1s)");
   add_value(command, "--engine-limit", options->engine_limit, parse_duration, "TIME",
@@ -263,7 +299,9 @@ void add_run(const Command& parent) {
             "how long a job may take to end when it was asked to, before it is put back into the queue (default 30s)");
   command.footer(
       "Elastic jobs are those whose comment has flyball:elastic,kind=NAME,iterations=N,\n"
-      "min=1,max=8; all others are left alone. Needs the rights of a Slurm operator.\n"
+      "min=1,max=8; with --plan-server, those with flyball:pipeline,kind=NAME,\n"
+      "iterations=N, whose sessions plan as job slurm-NUMBER, are slowed down and sped up;\n"
+      "all others are left alone. Needs the rights of a Slurm operator.\n"
       "It may be killed at any time, and goes on where it was when it is started again.\n\n"
       "Examples:\n"
       "  flyball cluster run --budget 12kW --dry-run\n"
@@ -272,7 +310,9 @@ void add_run(const Command& parent) {
       "  flyball cluster run --budget 12kW --listen 10.0.0.1:4942 --tls-cert cert.pem \\\n"
       "    --tls-key key.pem --job-secret-file /etc/flyball/cluster.secret\n"
       "  flyball cluster run --budget 12kW --agent https://{node}:4938 \\\n"
-      "    --agent-token-file /etc/flyball/token");
+      "    --agent-token-file /etc/flyball/token\n"
+      "  flyball cluster run --budget 12kW --agent https://{node}:4938 \\\n"
+      "    --plan-server https://plan:4940 --plan-server-token-file /etc/flyball/plan-token");
   command.callback([options] { run_cluster(*options); });
 }
 
@@ -334,14 +374,17 @@ std::string status_text(const ClusterRunStatus& status) {
   if (!status.trouble.empty()) text += fmt::format("Slurm does not answer: {}\n", status.trouble);
   if (!status.jobs.empty()) {
     TextTable jobs({"job", "<user", "<kind", "<state", "GPUs", "<on", "clock (MHz)", "counts (W)", "measured (W)",
-                    "done (%)", "step (s)", "<why"});
+                    "energy (kJ)", "done (%)", "step (s)", "<why"});
     for (const ClusterJobStatus& one : status.jobs) {
       const std::string gpus =
           one.to_gpus == one.gpus ? fmt::to_string(one.gpus) : fmt::format("{} to {}", one.gpus, one.to_gpus);
       jobs.add_row({fmt::to_string(one.job), one.user, one.kind, one.state, gpus,
                     fmt::format("{}", fmt::join(one.nodes, ",")),
-                    one.clock.value() > 0.0 ? format_fixed(one.clock.value(), 0) : "default",
+                    one.pipeline              ? "by plan"
+                    : one.clock.value() > 0.0 ? format_fixed(one.clock.value(), 0)
+                                              : "default",
                     format_fixed(one.power.value(), 0), one.measured ? format_fixed(one.measured->value(), 0) : "-",
+                    one.energy.value() > 0.0 ? format_fixed(one.energy.value() / 1e3, 1) : "-",
                     one.iterations > 0.0 ? format_fixed(100.0 * one.iteration / one.iterations, 1) : "-",
                     one.step.value() > 0.0 ? fmt::format("{:.4g}", one.step.value()) : "-", one.why});
     }
@@ -421,6 +464,9 @@ struct SubmitOptions {
 };
 
 void run_submit(const SubmitOptions& options) {
+  if (options.job.pipeline && (options.job.min != 1 || options.job.max != 1)) {
+    throw UsageError("--pipeline keeps the GPUs that sbatch's options ask for; leave --min and --max out");
+  }
   if (!options.kind) throw UsageError("--kind is missing: the name of what the job trains");
   if (!options.iterations) throw UsageError("--iterations is missing: how many iterations the job has");
   if (options.sbatch.empty()) throw UsageError("the script is missing: flyball cluster submit ... -- job.sh");
@@ -430,21 +476,27 @@ void run_submit(const SubmitOptions& options) {
   (void)parse_elastic_option(job.text());  // says what is wrong
   SlurmEngine::Submission submission;
   submission.comment = job.text();
-  submission.sbatch = {"--nodes=1", "--ntasks=1", "--gpus-per-node=1",
-                       fmt::format("--export=ALL,{}={}", kClusterVariable, controller_address(options.controller))};
+  submission.held = !job.pipeline;
+  if (!job.pipeline) submission.sbatch = {"--nodes=1", "--ntasks=1", "--gpus-per-node=1"};
+  submission.sbatch.push_back(
+      fmt::format("--export=ALL,{}={}", kClusterVariable, controller_address(options.controller)));
   submission.sbatch.insert(submission.sbatch.end(), options.sbatch.begin(), options.sbatch.end());
   SlurmEngine engine;
   const std::int64_t job_number = engine.submit(submission);
   print_result(options.format == "json" ? nlohmann::ordered_json{{"job", job_number}}.dump() + "\n"
+               : options.job.pipeline   ? fmt::format("job {} waits for Slurm\n", job_number)
                                         : fmt::format("job {} waits for the controller\n", job_number));
 }
 
 void add_submit(const Command& parent) {
-  const Command command = parent.add_subcommand("submit", "hand an elastic job to Slurm");
+  const Command command = parent.add_subcommand("submit", "hand an elastic job or a pipeline to Slurm");
   const auto options = std::make_shared<SubmitOptions>();
   add_value(command, "--kind", options->kind, parse_path, "NAME",
             "what the job trains; jobs of one kind cost the same per iteration");
   add_value(command, "--iterations", options->iterations, parse_count, "N", "iterations of the whole job");
+  command.add_flag("--pipeline", options->job.pipeline,
+                   "it keeps the GPUs that sbatch's options ask for, and is moved along its frontier by the planning "
+                   "server's job slurm-NUMBER");
   add_value(command, "--min", options->job.min, parse_count, "N", "fewest GPUs (default 1)");
   add_value(command, "--max", options->job.max, parse_count, "N", "most GPUs (default 1)");
   add_value(
@@ -453,13 +505,15 @@ void add_submit(const Command& parent) {
   add_format(command, options->format);
   command.add_option("SBATCH", options->sbatch, "after --: options of sbatch, the script and its arguments");
   command.footer(
-      "The job is submitted held, with one node, one task and one GPU, and the\n"
+      "An elastic job is submitted held, with one node, one task and one GPU, and the\n"
       "controller gives it its size. Its script must go on from a checkpoint when it is\n"
       "started again.\n\n"
       "Examples:\n"
       "  flyball cluster submit --kind resnet50 --iterations 20000 --max 8 -- job.sh\n"
       "  flyball cluster submit --kind bert --iterations 5000 --min 2 --max 8 -- \\\n"
-      "    --cpus-per-task=8 --open-mode=append --output=bert.log job.sh --batch 256");
+      "    --cpus-per-task=8 --open-mode=append --output=bert.log job.sh --batch 256\n"
+      "  flyball cluster submit --pipeline --kind gpt3 --iterations 9000 -- \\\n"
+      "    --nodes=4 --gpus-per-node=4 train.sh");
   command.callback([options] { run_submit(*options); });
 }
 

@@ -68,6 +68,7 @@ struct ClusterJob {
   std::uint64_t profiled = 0;  // bit i: the kind's size i was profiled by this job
   bool to_profile = false;     // whether it is being profiled, or will be once it has started
   bool in_transition = false;  // whether it keeps its GPUs until what was decided of it has been done
+  bool pinned = false;  // whether it keeps its GPUs, of which no placement knows, to its end; its speed may be chosen
 
   [[nodiscard]] bool active() const { return phase != JobPhase::kFuture && phase != JobPhase::kDone; }
   // Kinds have few sizes. From the 65th on, a size counts as profiled.
@@ -91,6 +92,7 @@ struct ClusterState {
   Watts power_limit;  // eta * G * P_max, the bound on the sum of the jobs' power (PowerFlow eq. 19)
   int free_gpus = 0;
   int nodes_away = 0;      // out of use: down, drained, or held by others
+  int pinned_gpus = 0;     // of pinned jobs, on nodes that are away
   int nodes_on = 0;        // of those in use; including those that wake
   bool profiling = false;  // whether costs are learned by profiling; see to_be_profiled()
   // By kind: bit i says that size i has been or is being profiled, so that no other job of the kind is profiled at it.
@@ -104,7 +106,7 @@ struct ClusterState {
   // a sum is within the limit.
   [[nodiscard]] Watts spendable_power() const { return power_limit * (1.0 + 1e-9); }
   [[nodiscard]] int nodes() const { return spec.nodes - nodes_away; }  // in use
-  [[nodiscard]] int gpus() const { return nodes() * spec.gpus_per_node; }
+  [[nodiscard]] int gpus() const { return nodes() * spec.gpus_per_node + pinned_gpus; }
   // The free GPUs for which no node has to be woken.
   [[nodiscard]] int free_gpus_on() const { return free_gpus - (nodes() - nodes_on) * spec.gpus_per_node; }
   [[nodiscard]] const ClusterJobKind& kind_of(int job) const;

@@ -134,16 +134,27 @@ bool Scheduler::adopted(int job, const std::vector<int>& nodes, int gpus, int sp
   const int all = gpus * static_cast<int>(nodes.size());
   const std::vector<int> sizes = state_.kind_of(job).elastic_sizes();
   if (std::ranges::find(sizes, all) == sizes.end() || !placement_.place_on(job, nodes, gpus)) return false;
+  one.nodes = static_cast<int>(nodes.size());
+  state_.free_gpus = placement_.free_gpus();
+  runs(job, all, speed);
+  return true;
+}
+
+void Scheduler::pinned(int job, int gpus, int speed) {
+  state_.jobs[at(job)].pinned = true;
+  state_.pinned_gpus += gpus;
+  runs(job, gpus, speed);
+}
+
+void Scheduler::runs(int job, int gpus, int speed) {
+  ClusterJob& one = state_.jobs[at(job)];
   one.phase = JobPhase::kRunning;
   one.since = one.first_start = state_.now;
-  one.gpus = all;
+  one.gpus = gpus;
   one.speed = speed;
-  one.nodes = static_cast<int>(nodes.size());
   insert_sorted(state_.active, job);
   insert_sorted(state_.holding, job);
-  state_.free_gpus = placement_.free_gpus();
   happened_.budget = due_ = true;  // a decision from scratch
-  return true;
 }
 
 void Scheduler::limit_changed(Watts limit) {
@@ -197,7 +208,7 @@ void Scheduler::learn(ProfiledSpeeds what, const MeasuredCosts& measured) {
 void Scheduler::metered(int job, int speed) {
   if (!belief_) return;
   const ClusterJob& one = state_.jobs[at(job)];
-  if (placement_.nodes_of(job) != packed_nodes(state_.spec, one.gpus)) return;
+  if (!one.pinned && placement_.nodes_of(job) != packed_nodes(state_.spec, one.gpus)) return;
   if (!power_book_->meter(one.kind, size_of(job), speed, one.power)) return;
   power_book_->recount(one.kind);
   insert_sorted(happened_.power_changed, one.kind);
@@ -257,10 +268,11 @@ void Scheduler::check_decision() const {
     const ClusterJob& job = state_.jobs[at(one.job)];
     const ClusterJobKind& kind = state_.kinds[at(job.kind)];
     if (one.gpus != 0 && kind.size_index(one.gpus) < 0) refuse(one, "cannot have that many GPUs");
-    if (traits_.placement == PlacementRule::kPacked && (one.gpus & (one.gpus - 1)) != 0) {
+    if (traits_.placement == PlacementRule::kPacked && !job.pinned && (one.gpus & (one.gpus - 1)) != 0) {
       refuse(one, "is to be packed, which takes a power of two");
     }
     if (one.gpus != 0 && (one.speed < 0 || at(one.speed) >= kind.speeds)) refuse(one, "has no such speed");
+    if (job.pinned && one.gpus != job.gpus) refuse(one, "keeps its GPUs");
     if (job.phase == JobPhase::kProfiling && one.gpus != job.gpus) refuse(one, "is being profiled");
     // One that has lost its GPUs already waits for others, also while it is still to stop.
     if (job.in_transition && job.has_gpus() && one.gpus != job.gpus) refuse(one, "is in transition");
@@ -345,6 +357,7 @@ void Scheduler::take_gpus(int job) {
 // Frees a job's GPUs, or leaves them to its partner.
 void Scheduler::free_gpus_of(int job) {
   ClusterJob& one = state_.jobs[at(job)];
+  if (one.pinned) state_.pinned_gpus -= one.gpus;
   one.gpus = one.nodes = 0;
   state_.holding.erase(std::lower_bound(state_.holding.begin(), state_.holding.end(), job));
   one.gpu_utilisation = 0.0;

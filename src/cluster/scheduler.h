@@ -85,12 +85,15 @@ class Scheduler {
   // The job, which has not arrived, runs on `gpus` of each of these nodes already, or is on its way there. Only under
   // policies that pack. Returns false where it cannot lie there (Placement::place_on); it has not arrived then.
   [[nodiscard]] bool adopted(int job, const std::vector<int>& nodes, int gpus, int speed);
+  // The job, which has not arrived, runs on that many GPUs of nodes that are away, a size of its kind, and keeps them
+  // to its end.
+  void pinned(int job, int gpus, int speed);
   void limit_changed(Watts limit);
   void woken();  // the time of wake_at() has come
   // The profiling of the job has ended; it stays where it is. `learned`: it has shown what the size costs.
   void profiled(int job, bool learned);
   // The job's meters, at a speed, show ClusterJob::power. A job that lies on more nodes than it needs says nothing
-  // about others.
+  // about others, unless it is pinned.
   void metered(int job, int speed);
   // Learns what a job that is or was profiled at these speeds has shown, if that is new.
   void learn(int job, const std::vector<int>& speeds, const MeasuredCosts& measured);
@@ -114,6 +117,7 @@ class Scheduler {
  private:
   void check_decision() const;
   void apply();
+  void runs(int job, int gpus, int speed);
   void take_gpus(int job);
   void give_gpus(const Assignment& assignment, std::set<int>& placed);
   void join(const Assignment& assignment);

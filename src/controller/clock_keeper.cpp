@@ -23,7 +23,8 @@ ClockKeeper::ClockKeeper(NodeAgents& agents, std::vector<Megahertz> clocks, Watt
       clocks_(std::move(clocks)),
       board_limit_(board_limit),
       top_(static_cast<int>(clocks_.size()) - 1),
-      ceiling_speed_(top_) {}
+      levels_(top_),
+      ceiling_level_(top_) {}
 
 const ClockedPower* ClockKeeper::of(std::int64_t job) const {
   const auto known = kept_.find(job);
@@ -31,8 +32,13 @@ const ClockedPower* ClockKeeper::of(std::int64_t job) const {
 }
 
 Megahertz ClockKeeper::asked(std::int64_t job) const {
+  const int speed = asked_speed(job);
+  return speed < 0 ? Megahertz(0.0) : clocks_[at(speed)];
+}
+
+int ClockKeeper::asked_speed(std::int64_t job) const {
   const auto known = kept_.find(job);
-  return known == kept_.end() || known->second.asked < 0 ? Megahertz(0.0) : clocks_[at(known->second.asked)];
+  return known == kept_.end() ? -1 : known->second.asked;
 }
 
 std::vector<std::size_t> ClockKeeper::gpus_on(const NodeGpus& place) const {
@@ -48,18 +54,24 @@ std::vector<std::size_t> ClockKeeper::gpus_on(const NodeGpus& place) const {
 ClockKeeper::Seen ClockKeeper::look_at(const ClockedJob& job) const {
   Seen seen;
   bool all_measured = true;
+  bool all_counted = true;
   Watts measured;
+  Joules energy;
+  Seconds asked;  // of all GPUs together
   for (const NodeGpus& place : job.gpus) {
     seen.count += place.count;
     const AgentReading& reading = readings_.at(place.node);
     const std::vector<std::size_t> gpus = gpus_on(place);
     if (!reading.answers || gpus.empty()) {
       seen.silent += place.count;
-      seen.held = all_measured = false;
+      seen.held = all_measured = all_counted = false;
       continue;
     }
     seen.read_at = seen.read_at == 0 ? reading.asked : std::min(seen.read_at, reading.asked);
-    all_measured &= gpus.size() == static_cast<std::size_t>(place.count);  // else it is not known which are the job's
+    const bool is_known = gpus.size() == static_cast<std::size_t>(place.count);  // else not which are the job's
+    all_measured &= is_known;
+    all_counted &= is_known;
+    asked += to_seconds(reading.asked) * place.count;
     for (const std::size_t gpu : gpus) {
       const AgentGpu here = gpu < reading.gpus.size() ? reading.gpus[gpu] : AgentGpu();
       const bool held = here.bound.value() > 0.0;
@@ -69,9 +81,20 @@ ClockKeeper::Seen ClockKeeper::look_at(const ClockedJob& job) const {
       seen.bound_since = std::max(seen.bound_since, here.bound_since);
       all_measured &= here.power.has_value();
       measured += here.power.value_or(Watts(0.0));
+      all_counted &= here.energy.has_value();
+      energy += here.energy.value_or(Joules(0.0));
     }
   }
   if (all_measured) seen.measured = measured;
+  if (all_counted && seen.count > 0) {
+    seen.energy = energy;
+    seen.energy_at = to_nanoseconds(asked / static_cast<double>(seen.count));
+  }
+  if (job.pace) {
+    seen.speed = job.pace->answers ? job.pace->speed : job.top();
+    seen.held = job.pace->answers;
+    seen.bound_since = job.pace->taken;
+  }
   return seen;
 }
 
@@ -80,6 +103,29 @@ Watts ClockKeeper::power_at(const Row& row, int speed) const {
   const double share = static_cast<double>(row.seen.count - row.seen.silent) / row.seen.count;
   return board_limit_ * static_cast<double>(row.seen.silent) +
          row.job->expected.at(at(speed)) * (share * row.kept->off);
+}
+
+// What the job has drawn; and of a job with a pace its mean watts, over two iterations and a second at least.
+void ClockKeeper::count_energy(Row& row) {
+  Kept& kept = *row.kept;
+  Seen& seen = row.seen;
+  if (seen.energy && kept.energy) kept.power.energy += std::max(Joules(0.0), *seen.energy - *kept.energy);
+  kept.energy = seen.energy;
+  if (!row.job->pace) return;
+  seen.measured.reset();
+  const bool is_new = kept.counted.empty() || kept.counted.back().at < seen.energy_at;
+  if (seen.energy && is_new) kept.counted.push_back({seen.energy_at, *seen.energy});
+  const Nanoseconds least = to_nanoseconds(std::max(Seconds(1.0), row.job->pace->iteration * 2.0));
+  const auto has_span_without_first = [&] {
+    return kept.counted.size() > 2 && kept.counted.back().at - kept.counted[1].at >= least;
+  };
+  while (!kept.counted.empty() && (kept.counted.front().at < row.job->pace->taken || has_span_without_first())) {
+    kept.counted.pop_front();
+  }
+  if (kept.counted.size() < 2 || kept.counted.back().at - kept.counted.front().at < least) return;
+  const Kept::Counted& first = kept.counted.front();
+  const Kept::Counted& last = kept.counted.back();
+  seen.measured = (last.energy - first.energy) / to_seconds(last.at - first.at);
 }
 
 // What the job counts with now, before anything is changed.
@@ -93,9 +139,14 @@ void ClockKeeper::count(Row& row, Nanoseconds now) {
     kept.off = 1.0;
     kept.gpus = row.job->gpus;
     kept.draws = row.job->draws;
+    kept.energy.reset();
+    kept.counted.clear();
   }
+  count_energy(row);
   ClockedPower& power = kept.power;
-  if (kept.asked < 0) kept.asked = seen.speed < 0 ? top_ : seen.speed;
+  const int top = row.job->top();
+  if (std::exchange(kept.top, top) != top) kept.asked = -1;
+  if (kept.asked < 0) kept.asked = seen.speed < 0 ? top : seen.speed;
   const int asked = kept.asked;
   const bool was_ready = power.ready;
   power.ready = seen.speed <= asked;
@@ -119,28 +170,34 @@ void ClockKeeper::count(Row& row, Nanoseconds now) {
   const Watts believed = power_at(row, std::max(asked, seen.speed));
   const Watts now_counts = std::max(believed, seen.measured.value_or(Watts(0.0)));
   power.counted = kept.lowered ? std::max(power.counted, now_counts) : now_counts;
-  power.speed = seen.speed < 0 ? top_ : seen.speed;
+  power.speed = seen.speed < 0 ? top : seen.speed;
   power.expected = row.job->expected[at(power.speed)];
   power.measured = seen.measured;
+}
+
+int ClockKeeper::ceiling_of(const Row& row) const {
+  return levels_ == 0 ? row.job->top() : ceiling_level_ * row.job->top() / levels_;
 }
 
 // The highest speed that, if no job runs faster, keeps all of them within the limit.
 void ClockKeeper::find_ceiling(const std::vector<Row>& rows, Watts limit, Nanoseconds now) {
   bool is_lower = false;
-  for (ceiling_speed_ = top_; ceiling_speed_ >= 0; --ceiling_speed_) {
+  levels_ = top_;
+  for (const Row& row : rows) levels_ = std::max(levels_, row.job->top());
+  for (ceiling_level_ = levels_; ceiling_level_ >= 0; --ceiling_level_) {
     Watts all;
     for (const Row& row : rows) {
       if (!row.job->draws) continue;
       // Clocks that cannot be set are taken as they are.
       const bool is_stuck = row.kept->lowered && !row.kept->power.ready && now - *row.kept->lowered >= kSettling;
       const int wished = row.job->speed.value_or(row.kept->asked);
-      all += is_stuck ? row.kept->power.counted : power_at(row, std::min(wished, ceiling_speed_));
+      all += is_stuck ? row.kept->power.counted : power_at(row, std::min(wished, ceiling_of(row)));
     }
-    if (all <= limit || ceiling_speed_ == 0) break;
+    if (all <= limit || ceiling_level_ == 0) break;
     is_lower = true;
   }
   ceiling_.reset();
-  if (is_lower) ceiling_ = clocks_[at(ceiling_speed_)];
+  if (is_lower) ceiling_ = clocks_[at(levels_ == 0 ? 0 : ceiling_level_ * top_ / levels_)];
 }
 
 void ClockKeeper::pass(const std::vector<ClockedJob>& jobs, Watts limit, bool acts) {
@@ -171,7 +228,7 @@ void ClockKeeper::pass(const std::vector<ClockedJob>& jobs, Watts limit, bool ac
   for (Row& row : rows) {
     Kept& kept = *row.kept;
     const int has = kept.asked;
-    const int target = std::min(row.job->speed.value_or(has), ceiling_speed_);
+    const int target = std::min(row.job->speed.value_or(has), ceiling_of(row));
     if (!row.job->draws) {
       if (target != has || !kept.lowered) kept.lowered = now;
       kept.asked = target;
@@ -203,6 +260,7 @@ void ClockKeeper::pass(const std::vector<ClockedJob>& jobs, Watts limit, bool ac
 void ClockKeeper::ask_agents(const std::vector<Row>& rows, bool may_release) {
   std::map<std::string, std::vector<GpuWish>> wishes;
   for (const Row& row : rows) {
+    if (row.job->pace) continue;
     const Megahertz clock = clocks_[at(row.kept->asked)];
     const Watts share = row.job->expected[at(row.kept->asked)] / std::max(1, row.seen.count);
     for (const NodeGpus& place : row.job->gpus) {

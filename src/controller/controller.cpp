@@ -36,6 +36,9 @@ Controller::Controller(ClusterEngine& engine, ControllerStore& store, Controller
                     "are within it (--clock) and the agents that set it (--agent)",
                     options_.policy));
   }
+  if (options_.plans != nullptr && options_.agents == nullptr) {
+    throw UsageError("a planning server takes the nodes' agents, which show what a pipeline draws (--agent)");
+  }
   for (JobRecord& one : store_.jobs()) kept_[one.job] = one;
   for (Transition& one : store_.transitions()) kept_wanted_[one.job] = one;
   for (RestartCost& one : store_.restarts()) restarts_[one.kind] = one;
@@ -468,6 +471,10 @@ void Controller::publish(Seconds now) {
     users[id] = job.seen.user;
     next.jobs.push_back(status_of(job));
     next.power += next.jobs.back().power;
+  }
+  for (const auto& [id, job] : pipelines_) {
+    users[id] = job.seen.user;
+    next.jobs.push_back(status_of(job));
   }
   if (keeper_) next.power = keeper_->counted();
   for (const EngineNode& node : view_.nodes) {

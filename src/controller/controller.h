@@ -11,7 +11,8 @@
 //
 // With agents, the clocks of elastic jobs' GPUs are set as the scheduler decides and as the limit allows at each moment
 // (clock_keeper.h), and watts are those that the agents measure. Between two cycles, and while the engine does not
-// answer, adjust() does that alone.
+// answer, adjust() does that alone. With a planning server, a pipeline job that says so is moved along its frontier in
+// the same way (job_paces.h); it is never held, put back or resized.
 //
 // One thread calls cycle(); all other functions are thread-safe.
 #pragma once
@@ -32,6 +33,7 @@
 #include "controller/cluster_engine.h"
 #include "controller/controller_store.h"
 #include "controller/elastic_option.h"
+#include "controller/job_paces.h"
 #include "controller/node_agents.h"
 #include "controller/transition.h"
 #include "wire/cluster_messages.h"
@@ -62,6 +64,7 @@ struct ControllerOptions {
   // that are to start, once the engine answers again: one that has just begun may start them without GPUs.
   Seconds forgotten_for{10};
   NodeAgents* agents = nullptr;    // must outlive the controller; null: no clock is set, and no watts are read
+  JobPaces* plans = nullptr;       // likewise; null: pipeline jobs are left alone. Takes `agents`
   Seconds meter_others_after{15};  // how long a job that is not elastic must run before its meters are believed
 };
 
@@ -139,6 +142,17 @@ class Controller : private SchedulerHost {
 
     [[nodiscard]] double iterations() const { return record.iterations > 0.0 ? record.iterations : option.iterations; }
   };
+  struct Pipeline {
+    EngineJob seen;  // as it runs
+    ElasticOption option;
+    JobPace pace;               // the last one
+    int index = -1;             // in the scheduler; -1: it is left alone
+    std::int64_t frontier = 0;  // version that the scheduler knows, with so many GPUs
+    int gpus = 0;
+    double done = 0.0;  // iterations, by the frontier before
+    int asked = -1;     // speed
+    std::string why;
+  };
   void settle(int job) override;
   void stopped(int job) override;
   void moves(int /*job*/) override {}
@@ -211,12 +225,23 @@ class Controller : private SchedulerHost {
   [[nodiscard]] const ClockedPower* clocked_power(const Job& job) const;  // null where nobody keeps its clocks
   void keep_clocks();
   [[nodiscard]] bool is_to_meter(const Job& job) const;
-  void meter(Job& job);
+  void meter(std::int64_t id, int index);
   void note_cause(std::string words);
   void note_speeds(const std::string& cause);
   [[nodiscard]] Watts drawn_by_other(const EngineJob& job);
   void show_power(const Job& job, ClusterJobStatus& shown) const;
   void show_agent(ClusterNodeStatus& shown) const;
+
+  // Pipelines (controller_pipelines.cpp).
+  void follow_pipelines(const std::map<std::int64_t, ElasticOption>& options);
+  void adopt(Pipeline& job, const JobPace& pace);
+  void drop(Pipeline& job, bool goes_on);
+  void take_report(Pipeline& job, const ElasticReport& told);
+  [[nodiscard]] bool is_paced(std::int64_t id) const;
+  void add_clocked(std::vector<ClockedJob>& all) const;
+  void keep_paces();
+  void note_pipeline_speeds(const std::set<int>& speeds, const std::string& cause);
+  [[nodiscard]] ClusterJobStatus status_of(const Pipeline& job) const;
 
   ClusterEngine& engine_;
   ControllerStore& store_;
@@ -229,6 +254,7 @@ class Controller : private SchedulerHost {
   std::map<std::string, int> kinds_;  // by ElasticOption without iterations
   std::set<int> measured_;            // kinds of which it was measured what they cost
   std::map<std::int64_t, Job> jobs_;
+  std::map<std::int64_t, Pipeline> pipelines_;
   std::map<std::int64_t, JobRecord> kept_;  // of jobs that are not, or not yet, among jobs_
   std::map<std::int64_t, Transition> kept_wanted_;
   std::set<std::string> odd_;           // what could not be read, and has been logged

@@ -49,6 +49,7 @@ std::vector<ClockedJob> Controller::clocked_jobs() const {
     }
     all.push_back(std::move(one));
   }
+  add_clocked(all);
   return all;
 }
 
@@ -86,7 +87,8 @@ void Controller::keep_clocks() {
     if (options_.mode != ControllerMode::kDryRun || is_so) continue;
     decided_.push_back(fmt::format("job {}: clocks of at most {:.0f} MHz", id, asked.value()));
   }
-  for (const auto& [which, job] : highest) meter(*job);
+  for (const auto& [which, job] : highest) meter(job->seen.id, job->index);
+  keep_paces();
 }
 
 // Jobs that do not lie packed say nothing of those that do.
@@ -105,16 +107,18 @@ void Controller::note_cause(std::string words) {
 }
 
 // The scheduler counts jobs with the most that their meters have shown at a kind's size and speed, once they train.
-void Controller::meter(Job& job) {
-  const ClockedPower& clocked = *clocked_power(job);
-  ClusterJob& one = scheduler_->state().jobs[at(job.index)];
-  const Watts before = power_on(job, one.gpus);
+void Controller::meter(std::int64_t id, int index) {
+  const ClockedPower& clocked = *keeper_->of(id);
+  const ClusterState& state = scheduler_->state();
+  ClusterJob& one = scheduler_->state().jobs[at(index)];
+  const int size = state.kind_of(index).size_index(one.gpus);
+  const Watts before = state.counted(one.kind, at(size), at(one.speed));
   if (std::abs(clocked.peak / before - 1.0) <= kNewPower) return;
-  settle(job.index);
+  settle(index);
   one.power = clocked.peak;
-  scheduler_->metered(job.index, one.speed);
-  scheduler_->limit_changed(scheduler_->state().power_limit);  // decide with what is known now
-  note_cause(fmt::format("job {} was metered at {:.0f} W", job.seen.id, clocked.peak.value()));
+  scheduler_->metered(index, one.speed);
+  scheduler_->limit_changed(state.power_limit);  // decide with what is known now
+  note_cause(fmt::format("job {} was metered at {:.0f} W", id, clocked.peak.value()));
 }
 
 void Controller::changed_speed(int job) { other_speeds_.insert(job); }
@@ -123,6 +127,7 @@ void Controller::changed_speed(int job) { other_speeds_.insert(job); }
 void Controller::note_speeds(const std::string& cause) {
   const std::set<int> speeds = std::exchange(other_speeds_, {});
   if (!keeper_) return;
+  note_pipeline_speeds(speeds, cause);
   for (auto& [id, job] : jobs_) {
     if (job.index < 0 || speeds.count(job.index) == 0) continue;
     const int speed = scheduler_->state().jobs[at(job.index)].speed;
@@ -175,6 +180,7 @@ void Controller::show_power(const Job& job, ClusterJobStatus& shown) const {
   if (clocked->held) shown.clock = options_.spec.clocks[at(clocked->speed)];
   shown.expected = clocked->expected;
   shown.measured = clocked->measured;
+  shown.energy = clocked->energy;
 }
 
 void Controller::show_agent(ClusterNodeStatus& shown) const {

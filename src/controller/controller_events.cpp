@@ -69,6 +69,7 @@ bool Controller::stopped_for_us(const Job& job) const {
 
 void Controller::read_jobs(Seconds now) {
   std::set<std::int64_t> there;
+  std::map<std::int64_t, ElasticOption> pipelines;  // that run
   for (const EngineJob& seen : view_.jobs) {
     std::optional<ElasticOption> option;
     try {
@@ -77,6 +78,10 @@ void Controller::read_jobs(Seconds now) {
       if (refused_.insert(seen.id).second) log_(fmt::format("job {} is left alone: {}", seen.id, error.what()));
     }
     if (!option) continue;
+    if (option->pipeline) {
+      if (options_.plans != nullptr && !seen.gpus.empty()) pipelines[seen.id] = *option;
+      continue;
+    }
     there.insert(seen.id);
     auto known = jobs_.find(seen.id);
     if (known == jobs_.end()) {
@@ -119,6 +124,7 @@ void Controller::read_jobs(Seconds now) {
     if (const auto known = jobs_.find(odd.job); known != jobs_.end()) known->second.is_odd = true;
   }
   was_away_ = false;
+  follow_pipelines(pipelines);
   take_reports(now);
   std::vector<std::pair<std::int64_t, const char*>> ended;
   for (auto& [id, job] : jobs_) {
@@ -183,6 +189,7 @@ void Controller::take_reports(Seconds now) {
   }
   for (const auto& [id, taken] : told) {
     if (const auto job = jobs_.find(id); job != jobs_.end()) take_report(job->second, taken, now);
+    if (const auto job = pipelines_.find(id); job != pipelines_.end()) take_report(job->second, taken.report);
   }
   take_order();
 }
@@ -526,6 +533,10 @@ void Controller::set_limit(Seconds now) {
   for (const EngineJob& one : view_.jobs) {
     const auto job = jobs_.find(one.id);
     if (job != jobs_.end() && job->second.index >= 0) continue;
+    if (is_paced(one.id)) {
+      ours += one.gpu_count();
+      continue;
+    }
     others += one.gpu_count();
     drawn += drawn_by_other(one);
   }

@@ -12,27 +12,34 @@
 namespace flyball {
 namespace {
 
-constexpr std::string_view kMark = "flyball:elastic";
+constexpr std::string_view kElastic = "flyball:elastic";
+constexpr std::string_view kPipeline = "flyball:pipeline";
 constexpr long kMostGpus = 65'536;
 constexpr std::size_t kLongestKind = 64;
 
 [[noreturn]] void refuse(const std::string& problem) {
-  throw InputError({"the job's comment"}, problem, "it looks like flyball:elastic,kind=NAME,iterations=N,min=1,max=8");
+  throw InputError(
+      {"the job's comment"}, problem,
+      "it looks like flyball:elastic,kind=NAME,iterations=N,min=1,max=8 or flyball:pipeline,kind=NAME,iterations=N");
 }
 
 }  // namespace
 
 std::string ElasticOption::text() const {
-  return fmt::format("{},kind={},iterations={},min={},max={}", kMark, kind, iterations, min, max);
+  const std::string sizes = pipeline ? "" : fmt::format(",min={},max={}", min, max);
+  return fmt::format("{},kind={},iterations={}{}", pipeline ? kPipeline : kElastic, kind, iterations, sizes);
 }
 
 std::optional<ElasticOption> parse_elastic_option(std::string_view comment) {
-  const std::size_t begin = comment.find(kMark);
+  const std::size_t begin = std::min(comment.find(kElastic), comment.find(kPipeline));
   if (begin == std::string_view::npos) return std::nullopt;
-  std::string_view rest = comment.substr(begin + kMark.size());
-  rest = rest.substr(0, rest.find_first_of("; \t"));
-  if (!rest.empty() && rest.front() != ',') refuse(fmt::format("'{}' follows {}", rest, kMark));
   ElasticOption option;
+  std::string_view rest = comment.substr(begin);
+  option.pipeline = rest.starts_with(kPipeline);
+  const std::string_view mark = option.pipeline ? kPipeline : kElastic;
+  rest.remove_prefix(mark.size());
+  rest = rest.substr(0, rest.find_first_of("; \t"));
+  if (!rest.empty() && rest.front() != ',') refuse(fmt::format("'{}' follows {}", rest, mark));
   std::set<std::string_view> seen;
   const auto count = [](std::string_view key, std::string_view value, long most) {
     const auto number = parse_integer(value);
@@ -56,6 +63,8 @@ std::optional<ElasticOption> parse_elastic_option(std::string_view comment) {
       option.kind = value;
     } else if (key == "iterations") {
       option.iterations = static_cast<double>(count(key, value, 1'000'000'000'000));
+    } else if (option.pipeline) {
+      refuse(fmt::format("'{}' is no part of a pipeline's", part));
     } else if (key == "min") {
       option.min = static_cast<int>(count(key, value, kMostGpus));
     } else if (key == "max") {

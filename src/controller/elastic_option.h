@@ -1,4 +1,5 @@
-// What makes a job of a cluster engine an elastic one: a text in its comment.
+// What makes a job of a cluster engine an elastic one, or a pipeline that is moved along its frontier: a text in its
+// comment.
 #pragma once
 
 #include <optional>
@@ -7,12 +8,14 @@
 
 namespace flyball {
 
-// "flyball:elastic,kind=NAME,iterations=N,min=1,max=8". Jobs of one kind cost the same per iteration.
+// "flyball:elastic,kind=NAME,iterations=N,min=1,max=8", or "flyball:pipeline,kind=NAME,iterations=N". Elastic jobs of
+// one kind cost the same per iteration.
 struct ElasticOption {
   std::string kind;
   double iterations = 0.0;
   int min = 1;  // GPUs
   int max = 1;
+  bool pipeline = false;  // it keeps its GPUs, whatever their number; min and max say nothing then
 
   [[nodiscard]] std::string text() const;
   bool operator==(const ElasticOption&) const = default;

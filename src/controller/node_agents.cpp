@@ -244,6 +244,7 @@ class NodeAgents::Node {
       is_leased_[gpu] = status.gpus[gpu].lease.has_value();
       is_capped_[gpu] = status.gpus[gpu].cap.has_value();
       shown_.gpus[gpu].power = status.gpus[gpu].power;
+      shown_.gpus[gpu].energy = status.gpus[gpu].energy;
     }
     shown_.asked = asked;
     seen_ = monotonic_now();

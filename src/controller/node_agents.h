@@ -43,8 +43,9 @@ struct GpuWish {
 
 struct AgentGpu {
   std::optional<Watts> power;
-  Megahertz bound;              // highest clock that our lease lets it have; 0: it sets none
-  Nanoseconds bound_since = 0;  // monotonic time at which the agent had set that
+  std::optional<Joules> energy;  // by its counter
+  Megahertz bound;               // highest clock that our lease lets it have; 0: it sets none
+  Nanoseconds bound_since = 0;   // monotonic time at which the agent had set that
 };
 
 struct AgentReading {

@@ -326,8 +326,9 @@ void SlurmEngine::explain(const EngineJob& job, const std::string& words) {
 }
 
 std::int64_t SlurmEngine::submit(const Submission& job) {
-  std::vector<std::string> words = {"sbatch", "--parsable", "--hold", "--requeue",
-                                    fmt::format("--comment={};{}", job.comment, kHeldForUs)};
+  std::vector<std::string> words = {"sbatch", "--parsable"};
+  if (job.held) words.insert(words.end(), {"--hold", "--requeue"});
+  words.push_back("--comment=" + job.comment + (job.held ? fmt::format(";{}", kHeldForUs) : ""));
   words.insert(words.end(), job.sbatch.begin(), job.sbatch.end());
   const std::string said = command_output(words, limit_);
   const auto id = parse_integer(std::string_view(said).substr(0, said.find_first_of(";\n")));

@@ -41,8 +41,9 @@ class SlurmEngine : public ClusterEngine {
   struct Submission {
     std::vector<std::string> sbatch;  // sbatch's own options, the script and its arguments
     std::string comment;
+    bool held = true;  // for the controller
   };
-  // Hands a job to Slurm, held for the controller, and returns its number.
+  // Hands a job to Slurm, and returns its number.
   [[nodiscard]] std::int64_t submit(const Submission& job);
 
  private:

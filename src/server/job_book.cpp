@@ -385,7 +385,7 @@ void JobBook::set_straggler(const std::string& id, const StragglerNotice& notice
   const EntryPointer entry = heard(id);
   JobStraggler& straggler = entry->job.straggler(notice.straggler);
   // Earlier versions accepted the largest number of all.
-  if (!notice.sequence && straggler.newest_seen == INT64_MAX) {
+  if (!notice.sequence && straggler.newest_seen >= INT64_MAX - 1) {
     throw HttpError(409, "no number is left above the last notice's; use another name for this straggler");
   }
   const std::int64_t sequence = notice.sequence ? *notice.sequence : straggler.newest_seen + 1;
@@ -396,9 +396,11 @@ void JobBook::set_straggler(const std::string& id, const StragglerNotice& notice
       answer.send({sequence, true});
     });
   }
-  const std::int64_t seen_before = std::exchange(straggler.newest_seen, sequence);
-  const StoredNotice stored{entry->job.stored().job, notice.straggler, sequence, notice.degree,
-                            now_seconds() + notice.delay.value()};
+  StoredNotice stored{entry->job.stored().job, notice.straggler, sequence, notice.degree,
+                      now_seconds() + notice.delay.value()};
+  if (notice.lasts) stored.until = stored.due + notice.lasts->value();
+  const std::int64_t newest = sequence + (notice.lasts ? 1 : 0);
+  const std::int64_t seen_before = std::exchange(straggler.newest_seen, newest);
   // If nothing else is under way, the resulting schedule goes into the same transaction, so that ranks wait for one
   // flush of the disk instead of two.
   std::optional<Deployment> next;
@@ -412,27 +414,29 @@ void JobBook::set_straggler(const std::string& id, const StragglerNotice& notice
   if (next) version = numbered(entry, std::move(*next), [in_force] { return *in_force; });
   const std::int64_t number = version ? entry->job.stored().version : -1;
   Store::Entry write{
-      stored, acknowledged(
-                  answer.reply,
-                  [this, entry, answer, stored, in_force, number] {
-                    --entry->notices_in_flight;
-                    answer.send({stored.sequence, false});
-                    if (stored.due > now_seconds()) {
-                      entry->job.announce(stored.straggler, stored.sequence, stored.degree, stored.due);
-                      arm_notices(entry);
-                    } else if (entry->job.put_in_force(stored.straggler, stored.sequence, stored.degree)) {
-                      *in_force = true;
-                      // Meanwhile another deployment may have been numbered without this notice.
-                      if (entry->job.stored().version != number) deploy(entry, false);
-                    }
-                    emit(*entry, "straggler",
-                         to_json(StragglerNotice{stored.straggler, stored.degree,
-                                                 Seconds(std::max(0.0, stored.due - now_seconds())), stored.sequence}));
-                  },
-                  [entry, id = notice.straggler, sequence, seen_before] {
-                    --entry->notices_in_flight;
-                    entry->job.take_back(id, sequence, seen_before);
-                  })};
+      stored,
+      acknowledged(
+          answer.reply,
+          [this, entry, answer, stored, in_force, number, lasts = notice.lasts] {
+            --entry->notices_in_flight;
+            answer.send({stored.sequence, false});
+            if (stored.until) entry->job.announce(stored.straggler, stored.sequence + 1, 1.0, *stored.until);
+            if (stored.due > now_seconds()) {
+              entry->job.announce(stored.straggler, stored.sequence, stored.degree, stored.due);
+            } else if (entry->job.put_in_force(stored.straggler, stored.sequence, stored.degree)) {
+              *in_force = true;
+              // Meanwhile another deployment may have been numbered without this notice.
+              if (entry->job.stored().version != number) deploy(entry, false);
+            }
+            arm_notices(entry);
+            emit(*entry, "straggler",
+                 to_json(StragglerNotice{stored.straggler, stored.degree,
+                                         Seconds(std::max(0.0, stored.due - now_seconds())), stored.sequence, lasts}));
+          },
+          [entry, id = notice.straggler, newest, seen_before] {
+            --entry->notices_in_flight;
+            entry->job.take_back(id, newest, seen_before);
+          })};
   if (version) return store_.submit(std::move(write), std::move(*version));
   store_.submit(std::move(write.write), std::move(write.done));
 }

@@ -95,6 +95,9 @@ struct StoredNotice {
   std::int64_t sequence = 0;
   double degree = 1.0;
   double due = 0.0;  // seconds since 1970
+  // When the straggler has recovered by itself. That is a notice of its own, with the next number, in the same
+  // transaction.
+  std::optional<double> until = std::nullopt;
 };
 struct StoredVersion {
   std::int64_t job = 0;

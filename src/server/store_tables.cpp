@@ -257,13 +257,17 @@ void StoreTables::write(const StoredNotice& notice) {
       .bind(2, std::string_view(straggler))
       .bind(3, now_seconds())
       .run();
-  statement("INSERT OR IGNORE INTO notices VALUES(?,?,?,?,?)")
-      .bind(1, notice.job)
-      .bind(2, std::string_view(straggler))
-      .bind(3, notice.sequence)
-      .bind(4, notice.degree)
-      .bind(5, notice.due)
-      .run();
+  const auto insert = [&](std::int64_t sequence, double degree, double due) {
+    statement("INSERT OR IGNORE INTO notices VALUES(?,?,?,?,?)")
+        .bind(1, notice.job)
+        .bind(2, std::string_view(straggler))
+        .bind(3, sequence)
+        .bind(4, degree)
+        .bind(5, due)
+        .run();
+  };
+  insert(notice.sequence, notice.degree, notice.due);
+  if (notice.until) insert(notice.sequence + 1, 1.0, *notice.until);
 }
 
 void StoreTables::write(const StoredVersion& version) {

@@ -56,9 +56,16 @@ Record<ClusterJobStatus> description_of(const ClusterJobStatus* /*type*/) {
       .field("power_w", &R::power, "Power with which it counts against the budget.")
       .field("expected_w", &R::expected, "Power that is expected of its GPUs at their clock; null: no agent is asked.")
       .field("measured_w", &R::measured, "Power that its GPUs' meters show; null: not known.")
-      .field("iteration", &R::iteration, "Iterations that it has reported.")
+      .field("energy_j", &R::energy,
+             "Energy that its GPUs' meters have shown since this controller first saw it run; 0: not known.")
+      .field("pipeline", &R::pipeline,
+             "Whether it is a pipeline that keeps its GPUs and is moved along its frontier at the planning server.")
+      .field("iteration", &R::iteration,
+             "Iterations that it has reported; of a pipeline, what its frontier makes of its "
+             "time.")
       .field("iterations", &R::iterations, "Iterations in all.")
-      .field("step_s", &R::step, "Time of an iteration, as it last reported; 0: it did not.")
+      .field("step_s", &R::step,
+             "Time of an iteration, as it last reported, or of a pipeline by its plan; 0: it did not.")
       .field("why", &R::why, "Why it is so, in words for people.");
 }
 

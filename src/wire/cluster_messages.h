@@ -49,6 +49,8 @@ struct ClusterJobStatus {
   Watts power;                    // counted against the budget
   std::optional<Watts> expected;  // at that clock; without agents, neither is known
   std::optional<Watts> measured;
+  Joules energy;          // by the meters, since the controller has seen it run
+  bool pipeline = false;  // its GPUs are its own, and its speed a point of its frontier
   double iteration = 0.0;
   double iterations = 0.0;
   Seconds step;

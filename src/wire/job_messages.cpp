@@ -245,7 +245,12 @@ Record<StragglerNotice> description_of(const StragglerNotice* /*type*/) {
       .field(
           "sequence", &R::sequence,
           "Number of the notice among those of the same straggler. If it is missing, the notice counts as the newest.",
-          {.minimum = 0, .maximum = kLast});
+          {.minimum = 0, .maximum = kLast})
+      .field("lasts_s", &R::lasts,
+             "Time after which the straggler recovers by itself, from when the slowdown begins, unless another notice "
+             "comes "
+             "first. If it is missing, never.",
+             {.minimum = 0, .maximum = kMostDelay});
 }
 
 Record<OrderReport> description_of(const OrderReport* /*type*/) {

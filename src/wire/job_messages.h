@@ -324,6 +324,7 @@ struct StragglerNotice {
   double degree = 1.0;                   // iteration time over the usual; 1: recovered
   Seconds delay;                         // until it begins
   std::optional<std::int64_t> sequence;  // one that is not above this straggler's last is stale; none: newest
+  std::optional<Seconds> lasts{};        // from when it begins until it has recovered by itself; none: until told
 };
 
 struct StragglerTaken {

@@ -236,6 +236,53 @@ TEST(Scheduler, LeavesJobsInTransitionAlone) {
   }
 }
 
+// A pipeline of three GPUs on a node that is away draws 300 or 600 W, an elastic job on the other node's two GPUs 200 W
+// at the low clock and 400 W at the high one.
+TEST(Scheduler, ChoosesOnlyTheSpeedOfPinnedJobs) {
+  for (const char* policy : {"powerflow", "joule-price", "afs"}) {
+    PromptHost host(policy, false, 1);
+    host.scheduler.set_away(1, true);
+    ClusterJobKind kind;
+    kind.model = "pipeline";
+    kind.elastic = false;
+    kind.sizes = {3};
+    kind.speeds = 2;
+    kind.memory_gib = {0.0};
+    CostSheet costs(1, 2);
+    costs.at(0, 0) = {Seconds(1.5), Joules(450.0)};
+    costs.at(0, 1) = {Seconds(1.0), Joules(600.0)};
+    ClusterJob pipeline;
+    pipeline.kind = host.scheduler.add_kind(kind, costs);
+    pipeline.iterations = 1e6;
+    const int pinned = host.scheduler.add_job(pipeline);
+    host.scheduler.pinned(pinned, 3, 1);
+    const int elastic = host.submit(0);
+    const auto job = [&](int which) -> const ClusterJob& { return host.scheduler.state().jobs[at(which)]; };
+    const auto decide = [&](double now, double limit) {
+      host.scheduler.limit_changed(Watts(limit));
+      host.decide(now);
+      EXPECT_EQ(job(pinned).gpus, 3) << policy;
+    };
+    decide(1.0, 1200.0);
+    EXPECT_EQ(job(pinned).speed, 1) << policy;
+    EXPECT_EQ(job(elastic).gpus, 2) << policy;
+    if (std::string(policy) == "afs") continue;  // which chooses no speeds
+    decide(2.0, 550.0);
+    EXPECT_EQ(job(pinned).speed, 0) << policy;
+    EXPECT_GT(job(elastic).gpus, 0) << policy;
+    decide(3.0, 250.0);  // less than it draws at least
+    EXPECT_EQ(job(pinned).speed, 0) << policy;
+    EXPECT_EQ(job(elastic).gpus, 0) << policy;
+    decide(4.0, 1200.0);
+    EXPECT_EQ(job(pinned).speed, 1) << policy;
+    host.scheduler.finished(pinned);
+    host.scheduler.set_away(1, false);
+    host.decide(5.0);
+    EXPECT_EQ(host.scheduler.state().gpus(), 4) << policy;
+    EXPECT_EQ(job(elastic).gpus, 4) << policy;
+  }
+}
+
 // A policy that takes no notice of transitions is refused. Under Tiresias a job that has had 7,200 GPU-seconds gives
 // way to one that has had none.
 TEST(Scheduler, RefusesToTouchAJobInTransition) {

@@ -23,6 +23,20 @@ TEST(ElasticOption, IsFoundInAComment) {
   EXPECT_EQ(parse_elastic_option("flyball is nice"), std::nullopt);
 }
 
+TEST(ElasticOption, OfAPipelineHasNoSizes) {
+  ElasticOption wanted{"gpt3", 500};
+  wanted.pipeline = true;
+  const std::string text = "flyball:pipeline,kind=gpt3,iterations=500";
+  EXPECT_EQ(parse_elastic_option("by me; " + text), wanted);
+  EXPECT_EQ(wanted.text(), text);
+  try {
+    (void)parse_elastic_option(text + ",max=8");
+    ADD_FAILURE() << "a pipeline with max=8";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("'max=8' is no part of a pipeline's"));
+  }
+}
+
 TEST(ElasticOption, SaysWhatIsWrong) {
   const auto problem = [](const std::string& text) -> std::string {
     try {

@@ -133,6 +133,25 @@ TEST(Durability, NothingAcknowledgedIsLostWhenTheServerIsKilled) {
   EXPECT_GT(told.version, 0);
 }
 
+TEST(Durability, AStragglerThatLastsAWhileIsKeptWithItsEnd) {
+  const TempFolder folder;
+  {
+    ServerProcess server(quick_options(folder / "server.db"));
+    Client client(server.port(), kToken);
+    run_profiling(client, small_job());
+    client.post("/v1/jobs/job/stragglers", to_json(StragglerNotice{"other", 1.1, Seconds(0), 5, Seconds(3600)}));
+  }
+  ServerProcess server(quick_options(folder / "server.db"));
+  Client client(server.port(), kToken);
+  const JobStatus status = client.status("job");
+  ASSERT_EQ(status.stragglers.size(), 1u);
+  EXPECT_EQ(status.stragglers[0].degree, 1.1);
+  ASSERT_EQ(status.stragglers[0].announced.size(), 1u);
+  EXPECT_EQ(status.stragglers[0].announced[0].degree, 1.0);
+  EXPECT_EQ(status.stragglers[0].announced[0].sequence, 6);
+  EXPECT_NEAR(status.stragglers[0].announced[0].remaining.value(), 3600.0, 60.0);
+}
+
 TEST(Durability, SumsAreTheSameAfterARestart) {
   const TempFolder folder;
   const JobRequest job = small_job();

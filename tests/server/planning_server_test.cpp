@@ -322,6 +322,30 @@ TEST(PlanningServer, NoticesDoNotQueueUpBeforeThePlanners) {
   EXPECT_NEAR(slowed->allowed_time / normal->allowed_time, 1.2, 1e-6);
 }
 
+// Each notice replaces the recovery that the one before has announced.
+TEST(PlanningServer, StragglersThatLastAWhileRecoverByThemselves) {
+  ServerThread server;
+  const JobRequest job = small_job();
+  Client client(server.port(), kToken);
+  run_profiling(client, job);
+  const auto normal = client.schedule("job", 0);
+  ASSERT_TRUE(normal);
+  StragglerNotice notice{"outside", 1.1, Seconds(0), std::nullopt, Seconds(3600)};
+  client.post("/v1/jobs/job/stragglers", to_json(notice));
+  const auto slowed = client.schedule("job", 0, normal->version);
+  ASSERT_TRUE(slowed);
+  EXPECT_NEAR(slowed->allowed_time / normal->allowed_time, 1.1, 1e-9);
+  notice.lasts = Seconds(0.2);
+  client.post("/v1/jobs/job/stragglers", to_json(notice));
+  const auto recovered = client.schedule("job", 0, slowed->version);
+  ASSERT_TRUE(recovered);
+  EXPECT_EQ(recovered->computations, normal->computations);
+  const JobStatus status = client.status("job");
+  ASSERT_EQ(status.stragglers.size(), 1u);
+  EXPECT_EQ(status.stragglers[0].degree, 1.0);
+  EXPECT_TRUE(status.stragglers[0].announced.empty());
+}
+
 TEST(PlanningServer, IgnoresNoticesThatNewerOnesHaveOvertaken) {
   ServerThread server;
   const JobRequest job = small_job("job", 2);

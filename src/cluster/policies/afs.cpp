@@ -104,7 +104,7 @@ class Afs : public Policy {
     running_.clear();
     int free = cluster.gpus();
     for (const int job : cluster.holding) {
-      if (cluster.is_held(job)) {
+      if (cluster.is_held(job) || cluster.jobs[static_cast<std::size_t>(job)].pinned) {
         free -= cluster.jobs[static_cast<std::size_t>(job)].gpus;
       } else {
         running_.push_back(smallest_share(cluster, job));

@@ -24,10 +24,12 @@
 // become free are left for them.
 //
 // Where GPUs or power do not suffice for all jobs, those with most left to pay wait first. A restart is weighed against
-// what a size gains over the rest of the job. A job that is being profiled keeps its GPUs.
+// what a size gains over the rest of the job. A job that is being profiled keeps its GPUs, and so does a pinned one, of
+// which the speed is chosen as for all others.
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -50,6 +52,7 @@ struct Candidate : KindRank {  // `rank`: how many of the others outlast it
   int gpus = 0;           // that it has
   int level = -1;         // index of that number in the kind's sizes; -1: none
   bool restarts = false;  // if it gets another number of GPUs
+  bool pinned = false;    // it keeps those that it has
   double work = 0.0;      // iterations left
   double cost = 0.0;      // of that work on the fewest GPUs at the thriftiest speed, with its restart
 };
@@ -145,6 +148,7 @@ class JoulePrice : public Policy {
     made.kind = one.kind;
     made.gpus = one.gpus;
     made.restarts = one.first_start.value() >= 0.0;
+    made.pinned = one.pinned;
     made.work = cluster.remaining_iterations(job);
     const std::vector<SizeOffers>& sizes = views_.offers(one.kind);
     for (std::size_t level = 0; level < sizes.size(); ++level) {
@@ -182,7 +186,7 @@ class JoulePrice : public Policy {
       running_.push_back(next);
     }
     std::sort(running_.begin(), running_.end(), [](const Candidate& a, const Candidate& b) {
-      return a.cost != b.cost ? a.cost < b.cost : a.job < b.job;
+      return std::tuple(!a.pinned, a.cost, a.job) < std::tuple(!b.pinned, b.cost, b.job);
     });
   }
 
@@ -221,9 +225,10 @@ class JoulePrice : public Policy {
     };
     std::size_t next = 0;  // of the jobs that run
     while (next < running_.size() || !walk.done()) {
-      if (next < running_.size() && walk.comes_after(running_[next].cost, running_[next].job)) {
+      const bool pinned = next < running_.size() && running_[next].pinned;
+      if (pinned || (next < running_.size() && walk.comes_after(running_[next].cost, running_[next].job))) {
         const Candidate& one = running_[next];
-        if (fits(one.kind)) {
+        if (pinned || fits(one.kind)) {
           take(one, next + walk.before(one.cost, one.job));
         } else {
           stopped_.push_back(one.job);

@@ -192,16 +192,18 @@ class PowerFlow : public Policy {
   // have left. The least that a job takes depends only on its kind, so that when one that waits does not fit, no other
   // of its kind does.
   void choose(const ClusterState& cluster, int& gpus, double& watts, bool only_unmetered) {
-    const auto take = [&](int kind) {
+    const auto take = [&](int kind, bool pinned = false) {
       LevelPlan& least = plan(kind, 1);
       const double draw = watts_of(cluster, kind, 1);
-      if (least.gpus > gpus || draw > watts || (only_unmetered && !cluster.unmetered[at(kind)])) return false;
+      const bool fits = least.gpus <= gpus && draw <= watts && (!only_unmetered || cluster.unmetered[at(kind)]);
+      if (!fits && !pinned) return false;
       gpus -= least.gpus;
       watts -= draw;
       ++least.reaching;
       return true;
     };
-    std::ranges::sort(jobs_, {}, [](const JobPlan& one) { return std::pair(one.joules, one.job); });
+    const auto is_pinned = [&](const JobPlan& one) { return cluster.jobs[at(one.job)].pinned; };
+    std::ranges::sort(jobs_, {}, [&](const JobPlan& one) { return std::tuple(!is_pinned(one), one.joules, one.job); });
     auto walk = waiting_.queue.walk([&](std::size_t group, double work) {
       const int kind = static_cast<int>(group);
       const Watts starting(watts_of(cluster, kind, 1));
@@ -209,8 +211,9 @@ class PowerFlow : public Policy {
     });
     const std::size_t running = jobs_.size();
     for (std::size_t next = 0; gpus > 0 && (next < running || !walk.done());) {
-      if (next < running && walk.comes_after(jobs_[next].joules, jobs_[next].job)) {
-        jobs_[next].level = take(jobs_[next].kind) ? 1 : 0;
+      const bool pinned = next < running && is_pinned(jobs_[next]);
+      if (pinned || (next < running && walk.comes_after(jobs_[next].joules, jobs_[next].job))) {
+        jobs_[next].level = take(jobs_[next].kind, pinned) ? 1 : 0;
         ++next;
       } else if (const auto [joules, job, group] = walk.front(); take(static_cast<int>(group))) {
         jobs_.push_back({job, static_cast<int>(group), 0, cluster.remaining_iterations(job), joules, 1});
