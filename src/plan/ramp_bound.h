@@ -11,11 +11,11 @@
 //      that must follow it. At the highest powers of what can run, the window draws at most U.
 //   2. The j-th window after it draws at most U + j R w, and the k windows from x to x + k w take at most
 //      k w U + R w^2 k (k + 1) / 2 together; likewise the k windows before it.
-//   3. Let work be time at the fastest options, of operations that have a choice; in t seconds a stage does at most t of
-//      work. By t, it has done at most the work before any operation and the time since that one's earliest begin, and
-//      at least the work up to any operation less the time until the latest end of that one, T less what must follow.
-//      Windows from x to x + k w thus do the difference W of the least by x + k w and the most by x. Less must be done,
-//      the longer T is.
+//   3. Let work be time at the fastest options, of operations that have a choice; in t seconds a stage does at most t
+//      of work. By t, it has done at most the work before any operation and the time since that one's earliest begin,
+//      and at least the work up to any operation less the time until the latest end of that one, T less what must
+//      follow. Windows from x to x + k w thus do the difference W of the least by x + k w and the most by x. Less must
+//      be done, the longer T is.
 //   4. Work W in time L takes at least W h(L / W) above the least power of the stage, where h is the convex lower hull
 //      of energy per work over time per work of all options of the stage: Jensen's inequality.
 // If 4 takes more than 2 allows, no iteration of that T keeps to the limit. It is compared for the windows before the
