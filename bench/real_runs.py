@@ -123,13 +123,17 @@ def other_plans(flyball: Flyball) -> str:
     return markdown(["workload", "plan", "measured s", "predicted, % off", "measured J", "predicted, % off"], rows, 2)
 
 
+def key_of(operation: dict) -> tuple:
+    """What an operation is in every plan, whether or not its first and last microbatches are kept apart there."""
+    return operation["stage"], re.sub(r"\.(first|last)$", "", operation["instruction"]), operation.get("microbatch")
+
+
 def clocks_of(plan: dict) -> dict[tuple, float]:
     clocks = list(plan["points"][0]["clocks_mhz"])
     for point in plan["points"][1:plan["selected"] + 1]:
         for operation, clock in point["edits"]:
             clocks[operation] = clock
-    keys = ((one["stage"], one["instruction"], one.get("microbatch")) for one in plan["operations"])
-    return dict(zip(keys, clocks))
+    return dict(zip(map(key_of, plan["operations"]), clocks))
 
 
 def time_at(options: list[dict], clock: float | None) -> float:
@@ -149,7 +153,7 @@ def replayed(plan: dict, clocks: dict[tuple, float] | None) -> float:
     options = {(one["stage"], one["instruction"]): one["options"] for one in plan["types"]}
     finish: list[float] = []
     for one in plan["operations"]:
-        clock = clocks.get((one["stage"], one["instruction"], one.get("microbatch"))) if clocks else None
+        clock = clocks.get(key_of(one)) if clocks else None
         begin = max((finish[before] for before in one["after"]), default=0.0)
         finish.append(begin + time_at(options[one["stage"], one["instruction"]], clock))
     return max(finish)

@@ -375,9 +375,11 @@ std::string power_table(const PlannerRun& run) {
   add("plan", power.plan);
   std::string text = "\n" + table.str();
   if (power.least_time) {
-    text += fmt::format("no plan below {} W in this order takes less than {:.4f} s;\nthis one takes {} % more\n",
-                        format_fixed(power.limits.peak->value(), 1), power.least_time->value(),
-                        format_fixed(power.over_least_time_pct, 2));
+    std::string inside = "inside both limits";
+    if (!power.limits.ramp_w_per_s) inside = fmt::format("below {} W", format_fixed(power.limits.peak->value(), 1));
+    if (!power.limits.peak) inside = fmt::format("within {} W/s", format_fixed(*power.limits.ramp_w_per_s, 1));
+    text += fmt::format("no plan {} in this order takes less than {:.4f} s;\nthis one takes {} % more\n", inside,
+                        power.least_time->value(), format_fixed(power.over_least_time_pct, 2));
   }
   return text;
 }

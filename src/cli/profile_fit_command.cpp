@@ -72,24 +72,28 @@ std::string profile_fit_text(const RecordedIteration& iteration, const Iteration
     constants.add_row({line.what, line.where, format_fixed(line.fitted.value, line.decimals),
                        format_fixed(line.fitted.deviation, line.decimals), line.unit});
   }
+  const auto apart = [](const Fitted& ratio) {
+    return ratio.value == 1.0 ? std::string("-") : format_signed(100.0 * (ratio.value - 1.0), 1);
+  };
   TextTable costs(
-      {"stage", "<instruction", "clocks (MHz)", "rows", "time (s)", "sd %", "energy (J)", "sd %", "first %"});
+      {"stage", "<instruction", "clocks (MHz)", "rows", "time (s)", "sd %", "energy (J)", "sd %", "first %", "last %"});
   for (int stage = 0; stage < runs.stages; ++stage) {
     for (std::size_t k = 0; k < model.instructions.size(); ++k) {
       const std::vector<ClockCost>& own = model.costs[model.place(stage, static_cast<int>(k))];
       const ClockCost& top = own.front();
+      const OwnRatios& ratios = model.own[model.place(stage, static_cast<int>(k))];
       costs.add_row({fmt::to_string(stage), model.instructions[k],
                      fmt::format("{:g}-{:g}", own.back().clock.value(), top.clock.value()), fmt::to_string(own.size()),
                      format_fixed(top.time.value(), 5), format_fixed(100.0 * (top.time_deviation / top.time), 2),
                      format_fixed((top.power * top.time).value(), 2),
-                     format_fixed(100.0 * (top.power_deviation / top.power), 2),
-                     format_signed(100.0 * (model.first_to_others[k] - 1.0), 1)});
+                     format_fixed(100.0 * (top.power_deviation / top.power), 2), apart(ratios.first),
+                     apart(ratios.last)});
     }
   }
   return text + constants.str() +
          fmt::format(
-             "\nAt the highest clock of each (sd: standard deviation; first: how much longer the first\n"
-             "microbatch's operation takes, over all stages; it is kept apart):\n\n{}",
+             "\nAt the highest clock of each (sd: standard deviation; first, last: how much longer the first\n"
+             "and the last microbatch's operation takes, where it is kept apart):\n\n{}",
              costs.str());
 }
 

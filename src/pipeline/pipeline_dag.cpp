@@ -29,33 +29,18 @@ namespace {
 
 using Edge = ComputationDag::Edge;
 
-// Whether first or last microbatches take another time than all, by the logarithms of their times over those of all at
-// the same clocks: these must lie further from 0 than their scatter leaves in doubt, and than matters. Below five
-// clocks, the scatter itself is in doubt: three without a difference are five standard errors off once in 26.
-// What has fewer clocks than all have would take choices away.
+// Whether first or last microbatches are kept apart. What has fewer clocks than all have would take choices away.
 bool differs(const OperationProfile& apart, const OperationProfile& all) {
-  constexpr double kLeast = 0.005;
-  constexpr double kDeviations = 5.0;
-  constexpr double kFewestClocks = 5.0;
   if (!apart.labels.empty() || !all.labels.empty()) return false;
   if (apart.options.size() < all.options.size()) return false;
   if (apart.options.front().frequency != all.options.front().frequency) return false;
-  double count = 0.0;
-  double sum = 0.0;
-  double squares = 0.0;
+  std::vector<double> logarithms;
   for (const ClockOption& one : apart.options) {
     const auto same = std::find_if(all.options.begin(), all.options.end(),
                                    [&](const ClockOption& other) { return other.frequency == one.frequency; });
-    if (same == all.options.end()) continue;
-    const double ratio = std::log(one.time / same->time);
-    ++count;
-    sum += ratio;
-    squares += ratio * ratio;
+    if (same != all.options.end()) logarithms.push_back(std::log(one.time / same->time));
   }
-  if (count < kFewestClocks) return false;
-  const double mean = sum / count;
-  const double variance = std::max(0.0, squares / count - mean * mean) / (count - 1.0);
-  return std::abs(mean) > std::max(kLeast, kDeviations * std::sqrt(variance));
+  return time_apart(logarithms).has_value();
 }
 
 class DagBuilder {

@@ -8,7 +8,8 @@
 // stages, the share of the range of its powers that a stage may use. The plans of every share are feasible plans of the
 // whole problem; fastest_within() takes the fastest that keeps to the limits. That is a heuristic over shares, so that
 // how good it is must be told: a curve below P has a mean below P, and energy is at least the relaxation's bound, so no
-// plan is faster than the shortest time T with bound(T) <= P T, which least_time_below() gives.
+// plan is faster than the shortest time T with bound(T) <= P T, which least_time_below() gives. Ramps have a bound of
+// their own (plan/ramp_bound.h).
 //
 // How good it is: on the two published measurements of eight stages (GPT-3 175B on A40s, Bloom 176B on A100s, 12
 // microbatches), with peaks 5 to 20 % below that of the fastest plan, plans take 1.3 % more than that time in the mean

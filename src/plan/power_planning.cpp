@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "plan/ramp_bound.h"
+
 namespace flyball {
 namespace {
 
@@ -123,12 +125,15 @@ std::optional<PowerPlanning> plan_within(const PlanProblem& problem, const std::
   planned.figures = {limits, copies, shape(*problem.dag, max_clock_plan(problem)),
                      shape(dag, frontier.plan(planned.point)), std::nullopt};
   planned.figures.share = share_of(chosen->result);
-  if (limits.peak) {
-    PowerFigures& figures = planned.figures;
-    figures.least_time = least_time_below(bound, problem.total_blocking(), *limits.peak / copies);
-    if (figures.least_time) {
-      figures.over_least_time_pct = 100.0 * (frontier.time(planned.point) / *figures.least_time - 1.0);
-    }
+  PowerFigures& figures = planned.figures;
+  if (limits.peak) figures.least_time = least_time_below(bound, problem.total_blocking(), *limits.peak / copies);
+  if (limits.ramp_w_per_s) {
+    const Seconds within =
+        least_time_within_ramp(dag, problem.blocking, *limits.ramp_w_per_s / copies, limits.ramp_window);
+    figures.least_time = std::max(within, figures.least_time.value_or(within));
+  }
+  if (figures.least_time) {
+    figures.over_least_time_pct = 100.0 * (frontier.time(planned.point) / *figures.least_time - 1.0);
   }
   return planned;
 }

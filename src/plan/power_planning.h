@@ -38,7 +38,7 @@ struct PowerFigures {
   int copies = 1;  // GPUs in step on every stage
   PowerShape baseline;
   PowerShape plan;
-  std::optional<Seconds> least_time;  // no plan on this order that keeps to the peak is faster; none where unknown
+  std::optional<Seconds> least_time;  // no plan on this order inside the limits is faster; none where unknown
   double over_least_time_pct = 0.0;   // how much longer the plan takes than that
   double share = 1.0;                 // of kCapShares, with whose options the plan was made; 1: with all
 };

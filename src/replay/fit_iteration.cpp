@@ -66,12 +66,19 @@ std::string fitted_profile(const RecordedIteration& iteration, const IterationMo
       counted(static_cast<long>(model.points.size()), "point"), runs.source);
   for (int stage = 0; stage < runs.stages; ++stage) {
     for (int k = 0; k < static_cast<int>(model.instructions.size()); ++k) {
-      for (const ClockCost& cost : model.costs[model.place(stage, k)]) {
-        const double energy_deviation =
-            std::hypot((cost.power_deviation * cost.time).value(), (cost.power * cost.time_deviation).value());
-        fmt::format_to(std::back_inserter(text), "{},{},{},{:.6g},{:.6g},{:.3g},{:.3g}\n", stage,
-                       model.instructions[at(k)], cost.clock.value(), cost.time.value(),
-                       (cost.power * cost.time).value(), cost.time_deviation.value(), energy_deviation);
+      for (const Microbatches of : {Microbatches::kAll, Microbatches::kFirst, Microbatches::kLast}) {
+        const Fitted ratio = model.own[model.place(stage, k)].of(of);
+        if (of != Microbatches::kAll && ratio.value == 1.0) continue;
+        for (const ClockCost& cost : model.costs[model.place(stage, k)]) {
+          const Seconds time = ratio.value * cost.time;
+          const double time_deviation =
+              std::hypot((ratio.value * cost.time_deviation).value(), (ratio.deviation * cost.time).value());
+          const double energy_deviation =
+              std::hypot((cost.power_deviation * time).value(), cost.power.value() * time_deviation);
+          fmt::format_to(std::back_inserter(text), "{},{},{},{:.6g},{:.6g},{:.3g},{:.3g}\n", stage,
+                         own_name(model.instructions[at(k)], of), cost.clock.value(), time.value(),
+                         (cost.power * time).value(), time_deviation, energy_deviation);
+        }
       }
     }
     for (const WaitingPower& waiting : model.waiting[at(stage)]) {

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "base/index.h"
@@ -28,7 +29,7 @@ struct Sample {
   Megahertz clock;
   Megahertz before;  // the clock of the operation before
   double seconds = 0.0;
-  bool first = false;  // of the iteration's microbatches
+  Microbatches of = Microbatches::kAll;
 };
 
 // Per stage and instruction.
@@ -41,26 +42,29 @@ Samples samples_of(const RecordedIteration& iteration, const std::vector<std::si
   for (int i = 0; i < iteration.dag().size(); ++i) {
     const RecordedIteration::Node& node = iteration.node(i);
     if (node.part != Part::kComputation) continue;
-    const bool first = iteration.dag()[i].microbatch == 0 && runs.microbatches > 1;
     const std::size_t before = iteration.node(node.before).index;
     for (const std::size_t p : points) {
       const RecordedPoint& point = runs.points[p];
       samples[model.place(node.stage, node.place)].push_back(
-          {p, point.clock[node.index], point.clock[before], point.taken[node.index].value(), first});
+          {p, point.clock[node.index], point.clock[before], point.taken[node.index].value(), node.of});
     }
   }
   return samples;
 }
+
+bool is_first(const Sample& sample) { return sample.of == Microbatches::kFirst; }
 
 using ByClock = std::map<Megahertz, std::vector<const Sample*>, std::greater<>>;
 
 // Samples of first microbatches are in only where nothing else ran at their clock.
 ByClock by_clock(const std::vector<Sample>& samples) {
   ByClock groups;
-  for (const bool first : {false, true}) {
+  for (const Microbatches of : {Microbatches::kAll, Microbatches::kLast, Microbatches::kFirst}) {
     for (const Sample& sample : samples) {
-      if (sample.first != first) continue;
-      if (first && groups.contains(sample.clock) && !groups[sample.clock].front()->first) continue;
+      if (sample.of != of) continue;
+      if (of == Microbatches::kFirst && groups.contains(sample.clock) && !is_first(*groups[sample.clock].front())) {
+        continue;
+      }
       groups[sample.clock].push_back(&sample);
     }
   }
@@ -73,20 +77,24 @@ double late_share(const IterationModel& model, int stage, int instruction, const
   return 1.0 - own / model.time(stage, instruction, sample.before);
 }
 
-// What the sample would have taken at its clock alone, and of another microbatch if it is of the first.
-double alone(const IterationModel& model, int stage, int instruction, const Sample& sample) {
-  const double late = model.latency.value * late_share(model, stage, instruction, sample);
-  return (sample.seconds - late) / (sample.first ? model.first_to_others[at(instruction)] : 1.0);
+double late(const IterationModel& model, int stage, int instruction, const Sample& sample) {
+  return model.latency.value * late_share(model, stage, instruction, sample);
+}
+
+// What the sample would have taken at its clock alone, and of a microbatch between if it is of an end.
+double alone(const IterationModel& model, int stage, int instruction, const Sample& sample, const OwnRatios& ends) {
+  return (sample.seconds - late(model, stage, instruction, sample)) / ends.of(sample.of).value;
 }
 
 // Means by clock. The first round knows no costs and takes the times as they are.
-std::vector<ClockCost> mean_times(const IterationModel& model, int stage, int instruction, const ByClock& groups) {
+std::vector<ClockCost> mean_times(const IterationModel& model, int stage, int instruction, const ByClock& groups,
+                                  const OwnRatios& ends) {
   const bool begun = !model.costs[model.place(stage, instruction)].empty();
   std::vector<ClockCost> costs;
   for (const auto& [clock, group] : groups) {
     double sum = 0.0;
     for (const Sample* sample : group) {
-      sum += begun ? alone(model, stage, instruction, *sample) : sample->seconds;
+      sum += begun ? alone(model, stage, instruction, *sample, ends) : sample->seconds;
     }
     costs.push_back({clock, Seconds(sum / static_cast<double>(group.size())), {}, {}, {}});
   }
@@ -101,36 +109,65 @@ void for_each_place(const IterationModel& model, int stages, const Visit& visit)
   }
 }
 
-// The mean of the times of first microbatches over those of the others at the same clock, over all stages.
-double first_to_others(const IterationModel& model, int stages, int instruction, const Samples& samples,
-                       const std::vector<ByClock>& groups) {
-  double ratio = 0.0;
-  long count = 0;
+// The logarithms of the times of first or last microbatches over those of the others, a mean for each clock of both.
+std::vector<double> logarithms_of(const IterationModel& model, int stage, int instruction, Microbatches of,
+                                  const std::vector<Sample>& samples, const ByClock& groups) {
+  std::map<Megahertz, std::pair<double, int>> sums;
+  for (const Sample& sample : samples) {
+    if (sample.of != of || groups.at(sample.clock).front()->of != Microbatches::kAll) continue;
+    const double own = sample.seconds - late(model, stage, instruction, sample);
+    auto& [sum, count] = sums[sample.clock];
+    sum += std::log(own / model.time(stage, instruction, sample.clock).value());
+    ++count;
+  }
+  std::vector<double> means;
+  for (const auto& [clock, one] : sums) means.push_back(one.first / one.second);
+  return means;
+}
+
+// Fills the ratios of one end of an instruction, those that the model has and those by which the others' times are told
+// from an end's at clocks at which nothing else ran: where a stage does not tell, of all stages together.
+void fit_end(IterationModel& model, int stages, int instruction, Microbatches of, const Samples& samples,
+             const std::vector<ByClock>& groups, std::vector<OwnRatios>& ends) {
+  const auto place_of = [of](OwnRatios& ratios) -> Fitted& {
+    return of == Microbatches::kFirst ? ratios.first : ratios.last;
+  };
+  double sum = 0.0;
+  std::size_t count = 0;
   for (int stage = 0; stage < stages; ++stage) {
     const std::size_t place = model.place(stage, instruction);
-    for (const Sample& sample : samples[place]) {
-      if (!sample.first || groups[place].at(sample.clock).front()->first) continue;
-      const double late = model.latency.value * late_share(model, stage, instruction, sample);
-      ratio += sample.seconds / (model.time(stage, instruction, sample.clock).value() + late);
-      ++count;
+    const std::vector<double> means = logarithms_of(model, stage, instruction, of, samples[place], groups[place]);
+    sum = std::accumulate(means.begin(), means.end(), sum);
+    count += means.size();
+    place_of(model.own[place]) = Fitted{1.0, 0.0};
+    if (const auto apart = time_apart(means)) {
+      const double ratio = std::exp(apart->logarithm);
+      place_of(model.own[place]) = {ratio, ratio * apart->deviation};
     }
   }
-  return count > 0 ? ratio / static_cast<double>(count) : 1.0;
+  const double all = count > 0 ? std::exp(sum / static_cast<double>(count)) : 1.0;
+  for (int stage = 0; stage < stages; ++stage) {
+    const std::size_t place = model.place(stage, instruction);
+    place_of(ends[place]) = place_of(model.own[place]);
+    if (place_of(ends[place]).value == 1.0) place_of(ends[place]).value = all;
+  }
 }
 
 // How far the points' means of a clock lie apart, relative to it, over all stages and clocks of an instruction. A
 // second run lies as far from the first as one point from another, however often the operation repeats within a run.
-double point_to_point(const IterationModel& model, int stages, int instruction, const std::vector<ByClock>& groups) {
+double point_to_point(const IterationModel& model, int stages, int instruction, const std::vector<ByClock>& groups,
+                      const std::vector<OwnRatios>& ends) {
   double squares = 0.0;
   long freedom = 0;
   double all_squares = 0.0;
   long all = 0;
   for (int stage = 0; stage < stages; ++stage) {
-    for (const auto& [clock, group] : groups[model.place(stage, instruction)]) {
+    const std::size_t place = model.place(stage, instruction);
+    for (const auto& [clock, group] : groups[place]) {
       const double time = model.time(stage, instruction, clock).value();
       std::map<std::size_t, std::pair<double, int>> sums;
       for (const Sample* sample : group) {
-        const double off = alone(model, stage, instruction, *sample) / time - 1.0;
+        const double off = alone(model, stage, instruction, *sample, ends[place]) / time - 1.0;
         auto& [sum, count] = sums[sample->point];
         sum += off;
         ++count;
@@ -265,32 +302,35 @@ void fit_operations(const RecordedIteration& iteration, const std::vector<std::s
   for (const auto& one : samples) groups.push_back(by_clock(one));
   model.costs.assign(samples.size(), {});
   model.latency = {};
-  model.first_to_others.assign(model.instructions.size(), 1.0);
+  model.own.assign(samples.size(), {});
+  std::vector<OwnRatios> ends(samples.size());
   double squares = 0.0;
   double weight = 0.0;
   long changes = 0;
   for (int round = 0; round < kRounds; ++round) {
     for_each_place(model, stages, [&](int stage, int k, std::size_t place) {
-      model.costs[place] = mean_times(model, stage, k, groups[place]);
+      model.costs[place] = mean_times(model, stage, k, groups[place], ends[place]);
     });
     double product = 0.0;
     weight = squares = 0.0;
     changes = 0;
     for_each_place(model, stages, [&](int stage, int k, std::size_t place) {
       for (const Sample& sample : samples[place]) {
-        if (sample.first || sample.before == sample.clock) continue;
-        const double late = late_share(model, stage, k, sample);
-        const double over = sample.seconds - model.time(stage, k, sample.clock).value();
-        product += late * over;
-        weight += late * late;
-        squares += std::pow(over - model.latency.value * late, 2);
+        if (is_first(sample) || sample.before == sample.clock) continue;
+        const double share = late_share(model, stage, k, sample);
+        const double over = sample.seconds - model.time(stage, k, sample.clock, sample.of).value();
+        product += share * over;
+        weight += share * share;
+        squares += std::pow(over - model.latency.value * share, 2);
         ++changes;
       }
     });
     // No time is negative, and times alone cannot tell a latency from none where no clock ever changes.
     model.latency.value = weight > 0.0 ? std::max(0.0, product / weight) : 0.0;
-    for (std::size_t k = 0; k < model.instructions.size(); ++k) {
-      model.first_to_others[k] = first_to_others(model, stages, static_cast<int>(k), samples, groups);
+    for (int k = 0; k < static_cast<int>(model.instructions.size()); ++k) {
+      for (const Microbatches of : {Microbatches::kFirst, Microbatches::kLast}) {
+        fit_end(model, stages, k, of, samples, groups, ends);
+      }
     }
   }
   if (changes > 1 && weight > 0.0) {
@@ -298,7 +338,7 @@ void fit_operations(const RecordedIteration& iteration, const std::vector<std::s
   }
 
   for (int k = 0; k < static_cast<int>(model.instructions.size()); ++k) {
-    const double apart = point_to_point(model, stages, k, groups);
+    const double apart = point_to_point(model, stages, k, groups, ends);
     for (int stage = 0; stage < stages; ++stage) {
       const std::size_t place = model.place(stage, k);
       for (ClockCost& cost : model.costs[place]) {

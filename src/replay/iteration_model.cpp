@@ -61,7 +61,10 @@ ComputationDag dag_of(const RecordedRuns& runs, ScheduleKind schedule) {
 
 }  // namespace
 
-Seconds IterationModel::time(int stage, int instruction, Megahertz clock) const {
+Seconds IterationModel::time(int stage, int instruction, Megahertz clock, Microbatches of) const {
+  if (of != Microbatches::kAll && !own.empty()) {
+    return own[place(stage, instruction)].of(of).value * time(stage, instruction, clock);
+  }
   const std::vector<ClockCost>& known = costs[place(stage, instruction)];
   if (known.size() == 1) return known[0].time;
   // Above the highest that is known nothing is gained: where that is not the board's highest, its power limit is near.
@@ -92,6 +95,7 @@ RecordedIteration::RecordedIteration(const RecordedRuns& runs, ScheduleKind sche
   for (int stage = 0; stage < runs.stages; ++stage) {
     int before = -1;
     int first = -1;
+    std::vector<std::size_t> ran(runs.instructions.size());
     for (const std::int32_t i : dag_.stage_order(stage)) {
       const std::string& name = dag_.type_of(i).instruction;
       const int microbatch = dag_[i].microbatch;
@@ -102,7 +106,14 @@ RecordedIteration::RecordedIteration(const RecordedRuns& runs, ScheduleKind sche
       } else {
         const auto place = static_cast<int>(std::find(runs.instructions.begin(), runs.instructions.end(), name) -
                                             runs.instructions.begin());
-        nodes_[at(i)] = {Part::kComputation, stage, place, runs.index(stage, place, microbatch), before};
+        nodes_[at(i)] = {Part::kComputation,
+                         stage,
+                         place,
+                         runs.index(stage, place, microbatch),
+                         before,
+                         at(runs.microbatches) < kLeastForOwn ? Microbatches::kAll
+                                                              : microbatches_at(ran[at(place)], at(runs.microbatches))};
+        ++ran[at(place)];
         if (first < 0) first = i;
         before = i;
       }
@@ -132,10 +143,10 @@ std::vector<Nanoseconds> RecordedIteration::durations(const IterationModel& mode
           time = point.taken[node.index];
           break;
         }
-        time = model.time(node.stage, node.place, point.clock[node.index]);
+        time = model.time(node.stage, node.place, point.clock[node.index], node.of);
         if (!parts.switching) break;
         // The operation runs for so long at the clock of the one before.
-        const Seconds before = model.time(node.stage, node.place, point.clock[nodes_[at(node.before)].index]);
+        const Seconds before = model.time(node.stage, node.place, point.clock[nodes_[at(node.before)].index], node.of);
         const Seconds late = std::min(Seconds(model.latency.value), before);
         time += late * (1.0 - time / before);
         break;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/index.h"
+#include "base/own_name.h"
 #include "base/units.h"
 #include "pipeline/computation_dag.h"
 #include "pipeline/pipeline_spec.h"
@@ -54,6 +55,16 @@ struct ClockCost {
   Watts power_deviation;
 };
 
+// Ratios of times, with their standard deviations.
+struct OwnRatios {
+  Fitted first{1.0, 0.0};
+  Fitted last{1.0, 0.0};
+
+  [[nodiscard]] Fitted of(Microbatches of) const {
+    return of == Microbatches::kAll ? Fitted{1.0, 0.0} : of == Microbatches::kFirst ? first : last;
+  }
+};
+
 // What a GPU draws while it waits at this clock.
 struct WaitingPower {
   Megahertz clock;
@@ -77,13 +88,13 @@ struct IterationModel {
   std::vector<std::string> instructions;
   Megahertz top;                              // the highest clock
   std::vector<std::vector<ClockCost>> costs;  // per stage and instruction, highest clock first
-  // The time of the first microbatch's operation over that of the others. `costs` are those of the others; at clocks at
-  // which only the first one ran, by this ratio. A replay takes all microbatches alike (docs/real-runs.md says why).
-  std::vector<double> first_to_others;  // per instruction
-  std::vector<Fitted> loading;          // s, per stage; 0 where nothing is loaded
-  std::vector<Fitted> transfer;         // s, per link
-  Fitted once;                          // s, the part once per iteration
-  Fitted latency;                       // s, until a clock change takes hold
+  // The time of the first and of the last microbatch's operation over that of those between, whose costs `costs` are:
+  // per stage and instruction, 1 where the runs do not tell them apart. Empty: all are alike.
+  std::vector<OwnRatios> own;
+  std::vector<Fitted> loading;   // s, per stage; 0 where nothing is loaded
+  std::vector<Fitted> transfer;  // s, per link
+  Fitted once;                   // s, the part once per iteration
+  Fitted latency;                // s, until a clock change takes hold
   PowerLaw power;
   std::vector<std::vector<WaitingPower>> waiting;  // per stage, highest clock first
   std::vector<int> points;                         // RecordedPoint::number of the points that it was fitted to
@@ -94,7 +105,7 @@ struct IterationModel {
   [[nodiscard]] std::size_t place(int stage, int instruction) const {
     return at(stage) * instructions.size() + at(instruction);
   }
-  [[nodiscard]] Seconds time(int stage, int instruction, Megahertz clock) const;
+  [[nodiscard]] Seconds time(int stage, int instruction, Megahertz clock, Microbatches of = Microbatches::kAll) const;
   [[nodiscard]] Watts power_of(int stage, int instruction, Megahertz clock) const;
   [[nodiscard]] Watts waiting_power(Megahertz clock) const;
 };
@@ -118,6 +129,7 @@ class RecordedIteration {
     int place = 0;          // the instruction of a computation, the link of a transfer
     std::size_t index = 0;  // where a point's lists have the computation or the loading
     int before = -1;        // the computation before this one on its stage; before the first one, the last
+    Microbatches of = Microbatches::kAll;  // by the order of running; all alike where an iteration has few
   };
 
   // Throws InputError where the runs lack an instruction that the schedule needs, and UsageError where the schedule

@@ -34,7 +34,7 @@ struct LimitsKept {
   int copies = 1;                                    // GPUs in step on every stage
   bool kept = true;                                  // whether plans keep to the limits
   bool found = true;                                 // whether a search for a plan inside came to its end
-  std::optional<Seconds> least_time = std::nullopt;  // no plan in this order that keeps to the peak is faster
+  std::optional<Seconds> least_time = std::nullopt;  // no plan in this order that keeps to the limits is faster
   std::optional<LeastPower> least = std::nullopt;    // of the plans that were looked at, where limits are not kept
 };
 

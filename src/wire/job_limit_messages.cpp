@@ -79,7 +79,7 @@ Record<JobPowerStatus> description_of(const JobPowerStatus* /*type*/) {
       .field("swing_hz", &R::swing_hz, "Frequency of that oscillation, in Hz.")
       .field("max_clock_peak_w", &R::max_clock_peak, "Highest power with all computations at their highest clock.")
       .field("least_time_s", &R::least_time,
-             "No plan in the same order of operations that keeps to max_power_w has shorter iterations. Null: unknown.")
+             "No plan in the same order of operations that keeps to the limits has shorter iterations. Null: unknown.")
       .field("least_peak_w", &R::least_peak,
              "If the limits are not kept: the lowest peak of all plans that were looked at.")
       .field("least_ramp_w_per_s", &R::least_ramp_w_per_s,

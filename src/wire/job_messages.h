@@ -395,7 +395,7 @@ struct JobPowerStatus {
   std::optional<Watts> swing;  // the strongest oscillation between 0.1 and 20 Hz, from peak to peak
   std::optional<double> swing_hz;
   Watts max_clock_peak;                        // the peak with all computations at their highest clock
-  std::optional<Seconds> least_time;           // no plan in this order that keeps to max_power is faster
+  std::optional<Seconds> least_time;           // no plan in this order that keeps to the limits is faster
   std::optional<Watts> least_peak;             // the lowest peak that was found, where limits are not kept
   std::optional<double> least_ramp_w_per_s;    // likewise
   std::optional<Seconds> limit_changes_after;  // time until the server plans for another part of the budget

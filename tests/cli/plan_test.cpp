@@ -456,6 +456,15 @@ TEST(PlanPower, TheFastestPlanInsideALimitIsTaken) {
   EXPECT_EQ(boundless.at("selected").at("time"), free_run.at("frontier").at(0).at("time"));
 }
 
+// A ramp that everything keeps leaves the time of maximum clocks as the bound, and the fastest plan takes no more.
+TEST(PlanPower, ALimitOnTheRampHasABound) {
+  const json result = plan_json({"--max-ramp", "1e9"});
+  const json& power = result.at("power");
+  const double fastest = result.at("baseline").at("time");
+  EXPECT_NEAR(power.at("least_time").get<double>(), fastest, 1e-8 * fastest);
+  EXPECT_NEAR(power.at("over_least_time_pct").get<double>(), 0.0, 1e-6);
+}
+
 TEST(PlanPower, IsShownInWordsAndInThePage) {
   const TempFolder folder;
   const Ran ran = plan({"--max-power", "850", "--out", folder / "out"});

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/index.h"
+#include "plan/ramp_bound.h"
 #include "support/pipelines.h"
 #include "support/small_pipelines.h"
 
@@ -154,6 +155,60 @@ TEST(LeastTimeBelow, IsWhereTheBoundMeetsThePower) {
   // Beyond T* the energy stays: 100 J in 40 W beside the wait take 2.5 s.
   EXPECT_NEAR(least_time_below(bound, Watts(100), Watts(140))->value(), 2.5, 1e-9);
   EXPECT_FALSE(least_time_below(bound, Watts(100), Watts(100)));
+}
+
+// A forward and a backward of 2 s at 300 W or 4 s at 150 W, then a step of 2 s in which the GPU draws the 100 W of
+// waiting: 6, 8 or 10 s. The window of a second before the iteration begins draws 100 W. With 40 W/s, the k windows
+// after it draw 100 k + 20 k (k + 1) J at most, and so do those before it.
+//   k = 2, both sides, 320 J each: of the 4 s of work, T - 5 s fit between them, and 9 - T s have to be done in the 3 s
+//   of them without the step. Work W in time L takes 300 W - 100 L J above waiting: 400 + 300 (9 - T) - 300 <= 640, so
+//   that T is 7.2 s or more.
+//   k = 3, which 7.2 s have room for, 540 J each: 11 - T s in 5 s, 600 + 300 (11 - T) - 500 <= 1080, so that T is
+//   7 11/15 s or more. Four windows on each side would need 9 s.
+TEST(LeastTimeWithinRamp, ByHand) {
+  const Profile profile = profile_of({operation(0, "forward", {{1400, 2.0, 600}, {700, 4.0, 600}}),
+                                      operation(0, "backward", {{1400, 2.0, 600}, {700, 4.0, 600}}),
+                                      operation(0, "optimizer_step", {{1400, 2.0, 200}})});
+  const ComputationDag dag = dag_of(profile, 1);
+  const std::vector<Watts> blocking = {Watts(100)};
+  EXPECT_NEAR(least_time_within_ramp(dag, blocking, 40, Seconds(1)).value(), 7.0 + 11.0 / 15.0, 1e-5);
+  EXPECT_NEAR(least_time_within_ramp(dag, blocking, 200, Seconds(1)).value(), 6.0, 1e-9) << "300 W are in reach";
+  EXPECT_NEAR(least_time_within_ramp(dag, blocking, 40, Seconds(3)).value(), 6.0, 1e-9) << "no room for windows";
+}
+
+// All plans, 6,561 of two stages with three clocks and 4,096 of three with two: none is inside and faster than is said.
+TEST(LeastTimeWithinRamp, NoPlanOfAllIsFaster) {
+  std::mt19937 random(5);
+  int beyond_fastest = 0;
+  for (int round = 0; round < 6; ++round) {
+    const int stages = round < 3 ? 2 : 3;
+    const Profile profile = random_profile(random, stages, {"forward", "backward"}, stages == 2 ? 3 : 2);
+    const ComputationDag dag = dag_of(profile, 2);
+    const PlanProblem problem = problem_of(dag);
+    const Nanoseconds fastest = emulate(dag, plan_durations(dag, max_clock_plan(problem))).makespan;
+    for (const double share : {0.02, 0.05, 0.1, 0.2}) {
+      const Seconds window = share * to_seconds(fastest);
+      std::vector<std::pair<double, double>> plans;  // ramp and time
+      ClockPlan plan = same_clock_plan(dag, 0);
+      for (int i = 0; i < dag.size();) {
+        const PowerCurve curve = power_curve(dag, plan, problem.blocking);
+        plans.emplace_back(ramp_of(curve, window), to_seconds(curve.period).value());
+        i = 0;
+        while (i < dag.size() && ++plan[at(i)] == dag.type_of(i).options.size()) plan[at(i++)] = 0;
+      }
+      std::sort(plans.begin(), plans.end());
+      // At each limit that is just kept by one more plan.
+      double best = std::numeric_limits<double>::infinity();
+      for (std::size_t k = 0; k < plans.size(); ++k) {
+        if (plans[k].second >= best) continue;
+        best = plans[k].second;
+        const double bound = least_time_within_ramp(dag, problem.blocking, plans[k].first, window).value();
+        EXPECT_LE(bound, best * (1.0 + 1e-9)) << "round " << round << ", share " << share;
+        beyond_fastest += bound > 1.001 * to_seconds(fastest).value() ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(beyond_fastest, 0);
 }
 
 }  // namespace

@@ -50,19 +50,39 @@ TEST(Fit, FindsTheModelThatMadeTheRuns) {
   }
 }
 
-// The first microbatch's operations are 5 % shorter than the model has them; no time by clock moves, and the ratio is
-// told.
-TEST(Fit, KeepsTheFirstMicrobatchApart) {
-  const IterationModel model = known_model();
-  RecordedRuns runs = known_runs(model, 30);
-  for (RecordedPoint& point : runs.points) {
-    for (const int stage : {0, 1}) point.taken[runs.index(stage, 1, 0)] = 0.95 * point.taken[runs.index(stage, 1, 0)];
-  }
+// Runs in which first backwards are 5 % shorter than others, and the last forward of stage 1 4 % longer: no time by
+// clock moves, the ratios are told where they are, and plans by the files have them.
+TEST(Fit, KeepsFirstAndLastMicrobatchesApart) {
+  IterationModel model = known_model();
+  model.own.assign(4, {});
+  for (const int stage : {0, 1}) model.own[model.place(stage, 1)].first.value = 0.95;
+  model.own[model.place(1, 0)].last.value = 1.04;
+  const RecordedRuns runs = known_runs(model, 30);
   const RecordedIteration iteration(runs, ScheduleKind::k1f1b);
   const IterationModel fitted = fit_iteration(iteration, runs.judged());
-  EXPECT_NEAR(fitted.first_to_others[0], 1.0, 2e-3);
-  EXPECT_NEAR(fitted.first_to_others[1], 0.95, 2e-3);
-  EXPECT_NEAR(fitted.costs[1].front().time / model.time(0, 1, Megahertz(1000)), 1.0, 1e-3);
+  const Profile profile = read_profile("profile.csv", fitted_profile(iteration, fitted));
+  const ComputationDag dag = build_dag(read_pipeline("pipeline.toml", fitted_pipeline(iteration, fitted)), profile);
+  for (const int stage : {0, 1}) {
+    const OwnRatios& forward = fitted.own[fitted.place(stage, 0)];
+    const OwnRatios& backward = fitted.own[fitted.place(stage, 1)];
+    EXPECT_EQ(forward.first.value, 1.0);
+    EXPECT_EQ(backward.last.value, 1.0);
+    EXPECT_NEAR(backward.first.value, 0.95, 2e-3);
+    EXPECT_NEAR(forward.last.value, stage == 0 ? 1.0 : 1.04, 2e-3);
+    EXPECT_NEAR(fitted.costs[fitted.place(stage, 1)].front().time / model.time(stage, 1, Megahertz(1000)), 1.0, 1e-3);
+    EXPECT_EQ(profile.find(stage, "forward.first"), nullptr);
+    EXPECT_EQ(profile.find(stage, "forward.last") != nullptr, stage == 1);
+    ASSERT_NE(profile.find(stage, "backward.first"), nullptr);
+    // It draws what others draw, for a shorter time.
+    const ClockOption& all = profile.find(stage, "backward")->options.front();
+    const ClockOption& first = profile.find(stage, "backward.first")->options.front();
+    EXPECT_NEAR(first.time / all.time, 0.95, 2e-3);
+    EXPECT_NEAR(first.energy / all.energy, 0.95, 2e-3);
+    EXPECT_TRUE(std::any_of(dag.types().begin(), dag.types().end(), [&](const OperationType& type) {
+      return type.stage == stage && type.instruction == "backward.first";
+    }));
+  }
+  EXPECT_LT(agreement_of(judge_points(iteration, fitted)).worst_time, 0.05) << "replays have them, too";
 }
 
 // The files are read by what reads such files, and say the same.
@@ -129,7 +149,7 @@ TEST(Fit, TakesTheTimeOfOthersFromTheFirstMicrobatch) {
     for (const int stage : {0, 1}) point.taken[runs.index(stage, 1, 0)] = 0.95 * point.taken[runs.index(stage, 1, 0)];
   }
   const IterationModel fitted = fit_iteration(RecordedIteration(runs, ScheduleKind::k1f1b), runs.judged());
-  EXPECT_NEAR(fitted.first_to_others[1], 0.95, 2e-3);
+  EXPECT_NEAR(fitted.own[fitted.place(0, 1)].first.value, 0.95, 2e-3);
   const std::vector<ClockCost>& costs = fitted.costs[fitted.place(1, 1)];
   const auto at_650 =
       std::find_if(costs.begin(), costs.end(), [](const ClockCost& c) { return c.clock == Megahertz(650); });

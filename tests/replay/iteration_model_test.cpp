@@ -36,6 +36,24 @@ TEST(IterationModel, PowersStopAtTheLimit) {
   EXPECT_DOUBLE_EQ(model.waiting_power(Megahertz(500)).value(), 72.5);
 }
 
+// In GPipe the backward that runs first is that of the last microbatch. Below four microbatches none is apart.
+TEST(IterationModel, FirstIsWhatRunsFirst) {
+  for (const int microbatches : {3, 6}) {
+    const RecordedRuns runs = known_runs(known_model(), 1, microbatches);
+    const RecordedIteration iteration(runs, ScheduleKind::kGpipe);
+    int apart = 0;
+    for (int i = 0; i < iteration.dag().size(); ++i) {
+      const RecordedIteration::Node& node = iteration.node(i);
+      if (node.of == Microbatches::kAll) continue;
+      ++apart;
+      const bool backward = node.place == 1;
+      const bool first = node.of == Microbatches::kFirst;
+      EXPECT_EQ(iteration.dag()[i].microbatch, backward == first ? microbatches - 1 : 0);
+    }
+    EXPECT_EQ(apart, microbatches == 3 ? 0 : 8);
+  }
+}
+
 // One microbatch at the highest clock:
 //   stage 0: loading 2, forward 10 to 12 | transfer to 15 | waits | backward 55 to 75 | once to 115
 //   stage 1: waits to 15, loading 1 to 16, forward 12 to 28, backward 24 to 52 | transfer to 55 | once 40 to 95
