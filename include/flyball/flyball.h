@@ -183,6 +183,7 @@ typedef struct flyball_session_options {
   /* Whether the ranks post transfers that occupy both stages where their schedules say so. If not, a job with such
    * transfers keeps its schedule's order, since its stages would wait for each other in a circle. Default: 0. */
   int places_transfers;
+  int clocks_ahead;
 } flyball_session_options;
 
 /* Fills in the defaults above. `size` is sizeof *options, as the caller was compiled: nothing is written beyond it. */

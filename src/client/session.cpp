@@ -147,6 +147,7 @@ void Session::step_begin() {
   position_ = 0;
   step_.spans.clear();
   asked_.clear();
+  led_ = {};
   const bool swept = sweeps();
   probe_clock_ = probe_in_use_ ? probe_in_use_->step_begin() : std::nullopt;
   sweep_clock_ = profiler_in_use_ && !probe_clock_ ? profiler_in_use_->step_begin() : std::nullopt;
@@ -194,6 +195,8 @@ void Session::begin(std::string_view type) {
   if (controller_ && probe_clock_ && step_.spans.empty()) controller_->set(*probe_clock_);
   step_.spans.push_back({number, monotonic_now(), 0});
   note_asked(step_.spans.back());
+  led_ = led_by(number);
+  if (led_.mhz > 0) controller_->set_at(Megahertz(led_.mhz), step_.spans.back().begin + led_.later);
 }
 
 void Session::close(std::string_view type) {

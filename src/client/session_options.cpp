@@ -71,6 +71,7 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
              "Time from a clock change until it takes effect. The plan avoids changes that do not pay, and counts what "
              "the others cost. 0: as the sweep measures it.",
              as_in<Job>("switch_latency_s"))
+      .field("clocks_ahead", &R::clocks_ahead, as_in<Job>("clocks_ahead").text)
       .field("min_dwell_s", &R::job, &Job::min_dwell, as_in<Job>("min_dwell_s"))
       .field("max_power_w", &R::limits, &JobLimits::max_power,
              "The most that all GPUs of the job together (stages * data_parallel * tensor_parallel) may draw at any "
@@ -130,6 +131,7 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
         job.limits = options.limits;
         // Only EnvPipe's planners use executed steps, and only a job that needs them asks for them.
         job.executed_steps = options.executed_steps && job.planner.starts_with("envpipe");
+        job.clocks_ahead = options.clocks_ahead;
         options.gpu.purpose = fmt::format("{}, rank {}", job.id, options.rank.rank);
         check_options(options);
         // What the server would refuse later is refused now.

@@ -87,17 +87,26 @@ void Session::send_or_less(Send send, LeaveOut leave_out) {
   });
 }
 
+// A server of an earlier version knows nothing of clocks that are asked for ahead, and plans with changes that come late.
+RankRegistered Session::join() {
+  RankRequest rank = options_.rank;
+  for (const Megahertz clock : clocks_) rank.clocks_mhz.push_back(static_cast<int>(std::lround(clock.value())));
+  JobRequest job = options_.job;
+  try {
+    return reporting_->join(job, rank);
+  } catch (const ServerRefusal& refusal) {
+    if (refusal.status() != 400 || !std::exchange(job.clocks_ahead, false)) throw;
+    return reporting_->join(job, rank);
+  }
+}
+
 // Tells the server what it does not know yet. Returns false if nothing was left to tell.
 bool Session::talk() {
   PlanServer& server = *reporting_;
   std::unique_lock lock(mutex_);
   if (!joined_) {
     lock.unlock();
-    const RankRegistered registered = server.join(options_.job, [this] {
-      RankRequest rank = options_.rank;
-      for (const Megahertz clock : clocks_) rank.clocks_mhz.push_back(static_cast<int>(std::lround(clock.value())));
-      return rank;
-    }());
+    const RankRegistered registered = join();
     lock.lock();
     joined_ = knows_own_names_ = true;
     // A server that has forgotten this rank has forgotten that it had finished, too.
@@ -318,6 +327,7 @@ void Session::take(RankSchedule plan, std::optional<Watts> power_limit) {
   for (const ScheduledComputation& computation : plan.computations) {
     const std::uint16_t type = types_.number_of(type_name(computation));
     schedule->clocks_mhz[type].push_back(static_cast<std::uint32_t>(std::max(0, computation.clock_mhz)));
+    schedule->next_clock_after_us[type].push_back(computation.next_clock_after_us);
     schedule->types.push_back(type);
   }
   schedule->plan = std::move(plan);

@@ -35,6 +35,8 @@ constexpr std::array kComputations = {InstructionKind::kForward, InstructionKind
                                       InstructionKind::kRecompute, InstructionKind::kBackwardInput,
                                       InstructionKind::kBackwardWeight};
 
+constexpr Seconds kLongestWait{1000.0};  // for the moment to ask for a clock
+
 // Of a job that takes longer, measurements that change are planned from the plan before.
 constexpr Seconds kWorthReplanning{0.4};
 
@@ -114,7 +116,7 @@ PipelineSpec pipeline_of(const JobRequest& request, ClocksAsked asked) {
   spec.blocking_power = request.blocking_power;
   spec.memory_limit = request.memory_limit;
   spec.transfers_occupy_both = request.transfers_occupy_both;
-  spec.clocks_asked = asked;
+  spec.clocks_asked = request.clocks_ahead && asked == ClocksAsked::kWhenFree ? ClocksAsked::kAhead : asked;
   spec.data_parallel = request.data_parallel;
   spec.tensor_parallel = request.tensor_parallel;
   (void)make_planner(planner_of(request));
@@ -151,6 +153,11 @@ JobPlan::Basis::Basis(const Making& making, const std::vector<RankMeasurements>&
   problem.unit_time = usual_unit_time(dag, to_nanoseconds(request.unit_time));
   problem.focus = {to_nanoseconds(allowed_time(problem, pace_of(request)))};
   problem.keep_flows = expected_planning_time(request) > kWorthReplanning;
+  changes.assign(static_cast<std::size_t>(dag.stages()), latency_of(request, profile).longest);
+  for (const OperationProfile& operation : profile.operations) {
+    if (operation.instruction != kClockChangeName || request.switch_latency) continue;
+    changes[static_cast<std::size_t>(operation.stage)] = operation.options.front().time;
+  }
   problem.threads = 1;  // --planning-threads says how many there are for all jobs
 }
 
@@ -523,14 +530,22 @@ JobPlan::Schedule JobPlan::schedule(const Run& run, const std::vector<int>& rais
   raise(plan, raised);
   schedule.stages.resize(static_cast<std::size_t>(dag.stages()));
   for (int stage = 0; stage < dag.stages(); ++stage) {
+    Seconds before;  // that the computation takes
     const auto posted = order_ != 0 ? posted_transfers(dag, stage) : std::vector<PostedTransfers>{};
     for (const int i : dag.stage_order(stage)) {
       const OperationType& type = dag.type_of(i);
       if (!type.occupies_stage || is_constant_operation(type.instruction)) continue;
       const ClockOption& option = type.options[plan[static_cast<std::size_t>(i)]];
       auto& computations = schedule.stages[static_cast<std::size_t>(stage)];
-      computations.push_back({std::string(announced_name(type.instruction)), dag[i].microbatch, dag[i].chunk,
-                              static_cast<int>(std::lround(option.frequency.value())),
+      const auto clock_mhz = static_cast<int>(std::lround(option.frequency.value()));
+      if (asked() == ClocksAsked::kAhead && !computations.empty() && computations.back().clock_mhz != clock_mhz) {
+        const bool raises = clock_mhz > computations.back().clock_mhz;
+        const Seconds lead = lead_time(basis_->changes[static_cast<std::size_t>(stage)], raises);
+        const Seconds after = std::clamp(before - lead, Seconds(0), kLongestWait);
+        if (lead > Seconds(0)) computations.back().next_clock_after_us = static_cast<int>(after.value() * 1e6);
+      }
+      before = option.time;
+      computations.push_back({std::string(announced_name(type.instruction)), dag[i].microbatch, dag[i].chunk, clock_mhz,
                               posted.empty() ? PostedTransfers{} : posted[computations.size()]});
     }
   }
