@@ -469,6 +469,7 @@ void Session::profile_again() {
   if (!controller_ || clocks_.empty()) throw UsageError("there are no clocks to profile");
   OnlineProfiler::Options sweep = options_.sweep;
   sweep.settle = to_nanoseconds(options_.settle / options_.time_scale);
+  sweep.least_readings = OnlineProfiler::kEnoughReadings;
   auto profiler = std::make_shared<OnlineProfiler>(clocks_, sweep);
   const std::scoped_lock lock(mutex_);
   state_.sweep = profiler->progress();

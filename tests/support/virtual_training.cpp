@@ -351,6 +351,7 @@ std::vector<RankMeasurements> VirtualTraining::profile() {
   OnlineProfiler::Options options;
   options.clock_stride = world_.clock_stride;
   options.steps_per_clock = world_.steps_per_clock;
+  options.least_readings = OnlineProfiler::kEnoughReadings;
   options.settle = 30 * kMillisecond;
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     std::vector<Megahertz> clocks;
