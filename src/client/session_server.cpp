@@ -87,7 +87,7 @@ void Session::send_or_less(Send send, LeaveOut leave_out) {
   });
 }
 
-// A server of an earlier version knows nothing of clocks that are asked for ahead, and plans with changes that come late.
+// A server of an earlier version knows nothing of clocks ahead, and plans with changes that come late.
 RankRegistered Session::join() {
   RankRequest rank = options_.rank;
   for (const Megahertz clock : clocks_) rank.clocks_mhz.push_back(static_cast<int>(std::lround(clock.value())));

@@ -1,6 +1,6 @@
 // Emulates a plan whose clock changes take time.
 //
-// A change is asked for at the start of an operation, as soon as its stage is free, or before (ClocksAsked), and takes hold
+// A change is asked for at the start of an operation, when its stage is free, or before (ClocksAsked), and takes hold
 // `latency` later (about 10 ms in the driver, Perseus section 3.1); until then the stage runs at the clock that it had.
 // Where the latency outlasts the operation, the next ones run at the old clock too, and a change may take hold while
 // the stage waits. A driver makes one change after another, and a controller passes on only the newest request

@@ -13,9 +13,9 @@ using Json = nlohmann::ordered_json;
 
 }  // namespace
 
-// ["forward", microbatch, chunk, clock in MHz], four numbers of transfers if there are any, and when to ask for the next
-// clock if that is to be asked for ahead: this is short, since an iteration has hundreds of them, and thousands of ranks
-// ask.
+// ["forward", microbatch, chunk, clock in MHz], four numbers of transfers if there are any, and when to ask for the
+// next clock if that is to be asked for ahead: this is short, since an iteration has hundreds of them, and thousands of
+// ranks ask.
 template <>
 struct Codec<ScheduledComputation> {
   static ScheduledComputation read(const JsonValue& value, const FieldRules& /*rules*/) {
@@ -23,15 +23,14 @@ struct Codec<ScheduledComputation> {
     const auto whole = [&](std::size_t i) { return json[i].is_number_integer() ? json[i].get<int>() : -1; };
     const bool placed = json.is_array() && json.size() >= 8;
     const std::size_t ahead = placed ? 8 : 4;
-    const bool is_ahead = json.is_array() && json.size() > ahead;
     if (!json.is_array() || json.size() < 4 || !json[0].is_string() || whole(3) < 0 ||
-        (placed && std::min({whole(4), whole(5), whole(6), whole(7)}) < 0) || (is_ahead && whole(ahead) < 0)) {
+        (placed && std::min({whole(4), whole(5), whole(6), whole(7)}) < 0)) {
       value.refuse("is no [instruction, microbatch, chunk, clock]",
                    "check that this is a Flyball server of the same version");
     }
     ScheduledComputation one{json[0].get<std::string>(), whole(1), whole(2), whole(3)};
     for (std::size_t i = 0; placed && i < one.transfers.size(); ++i) one.transfers[i] = whole(4 + i);
-    if (is_ahead) one.next_clock_after_us = whole(ahead);
+    if (json.size() > ahead) one.next_clock_after_us = whole(ahead);
     return one;
   }
   static Json write(const ScheduledComputation& one) {
