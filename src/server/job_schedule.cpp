@@ -4,7 +4,6 @@
 #include <cmath>
 #include <string>
 
-#include "base/own_name.h"
 #include "pipeline/instruction.h"
 #include "pipeline/late_clocks.h"
 #include "plan/stage_orders.h"
