@@ -220,7 +220,7 @@ TEST(ClockController, AClockThatIsToComeEndsARest) {
   options.rest_after = Seconds(0);
   ClockController controller(std::make_unique<DeviceSink>(device), options);
   for (int i = 1; i <= 20; ++i) {
-    controller.set_at(Megahertz(i), monotonic_now() + (i % 2) * 5'000'000);
+    controller.set_at(Megahertz(i), monotonic_now() + Nanoseconds{5'000'000} * (i % 2));
     ASSERT_TRUE(comes_to_apply(controller, static_cast<std::uint64_t>(i))) << i;
   }
 }
