@@ -1,8 +1,8 @@
 // What plans promise, and what trainings by them do in worlds that are not ideal: eight pipelines, every planner,
 // several sets of boards. Virtual time: what else the machine does plays no part. Prints a Markdown table.
 //
-// Usage: promise_worlds [--seeds N] [--planner NAME] [--world N] [--switch-latency S] [--ideal]; exit status 1 where a
-// promise is not kept.
+// Usage: promise_worlds [--seeds N] [--planner NAME] [--world N] [--switch-latency S] [--no-lead] [--ideal];
+// exit status 1 where a promise is not kept.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -70,6 +70,10 @@ Spread spread_of(const std::vector<double>& values) {
 int run(int argc, char** argv) {
   int seeds = 3;
   bool ideal = false;
+  bool clocks_ahead = true;
+  bool transfers = true;
+  int steps_per_clock = 5;
+  int iterations = 12;
   std::string only_planner;
   int only_world = 0;
   std::optional<Seconds> switch_latency;
@@ -83,6 +87,14 @@ int run(int argc, char** argv) {
       only_world = std::atoi(argv[++i]);
     } else if (option == "--switch-latency" && i + 1 < argc) {
       switch_latency = Seconds(std::atof(argv[++i]));
+    } else if (option == "--steps-per-clock" && i + 1 < argc) {
+      steps_per_clock = std::atoi(argv[++i]);
+    } else if (option == "--iterations" && i + 1 < argc) {
+      iterations = std::atoi(argv[++i]);
+    } else if (option == "--no-transfers") {
+      transfers = false;
+    } else if (option == "--no-lead") {
+      clocks_ahead = false;
     } else if (option == "--ideal") {
       ideal = true;
     } else {
@@ -109,7 +121,10 @@ int run(int argc, char** argv) {
         TrainingWorld world = named.world;
         world.seed = ideal ? 0 : static_cast<std::uint32_t>(seed);
         world.switch_latency = switch_latency;
-        const PromiseFigures found = keep_promise(world, planner);
+        world.clocks_ahead = clocks_ahead;
+        world.steps_per_clock = steps_per_clock;
+        if (!transfers) world.transfer_s.clear();
+        const PromiseFigures found = keep_promise(world, planner, iterations);
         promised_slower.push_back(found.promised_slower);
         promised_saving.push_back(found.promised_saving);
         slower.push_back(found.slower);

@@ -114,7 +114,8 @@ typedef struct flyball_session_options {
 
   /* Whether to profile the rank while it trains, by a sweep over its clocks. Default: 1. */
   int profile;
-  /* Number of steps that the sweep measures at each clock. Default: 5. */
+  /* Number of steps that the sweep measures at each clock; more, up to four times as many, where the energy counter
+   * changes fewer than a hundred times meanwhile. Default: 5. */
   int steps_per_clock;
   /* Number of clocks in a row at which the energy of a step's computations must rise to end the sweep. Default: 5. */
   int rises_to_stop;
@@ -184,6 +185,9 @@ typedef struct flyball_session_options {
   /* Whether the ranks post transfers that occupy both stages where their schedules say so. If not, a job with such
    * transfers keeps its schedule's order, since its stages would wait for each other in a circle. Default: 0. */
   int places_transfers;
+  /* Whether a computation's clock is asked for while the one before it runs, as long before its end as a change
+   * takes, so that the clock holds when the computation begins. Plans then count on that. Default: 1. */
+  int clocks_ahead;
 } flyball_session_options;
 
 /* Fills in the defaults above. `size` is sizeof *options, as the caller was compiled: nothing is written beyond it. */

@@ -185,6 +185,9 @@ class Session:
                         of their memory is the limit, or if they say nothing, there is none.
       switch_latency_s  Time from a clock change until it takes effect. The plan avoids changes that do not pay, and
                         counts what the others cost. 0: as the sweep measures it.
+      clocks_ahead      Whether a computation's clock is asked for while the one before it runs, as long before its end
+                        as a change takes, so that the clock holds when the computation begins. Plans then count on
+                        that.
       min_dwell_s       Least time between two clock changes of one stage.
       max_power_w       The most that all GPUs of the job together (stages * data_parallel * tensor_parallel) may draw
                         at any moment, as the plan is emulated. 0: there is no such limit.
@@ -206,7 +209,8 @@ class Session:
       plan_time_ratio   What an iteration by the plan may take, as a multiple of one at maximum clocks; if it takes
                         longer, the plan is given up. 0: as the plan file promises, or 1 if it promises nothing.
       profile           Whether to profile the rank while it trains, by a sweep over its clocks.
-      steps_per_clock   Number of steps that the sweep measures at each clock.
+      steps_per_clock   Number of steps that the sweep measures at each clock; more, up to four times as many, where the
+                        energy counter changes fewer than a hundred times meanwhile.
       rises_to_stop     Number of clocks in a row at which the energy of a step's computations must rise to end the
                         sweep.
       clock_stride      Spacing of the sweep's clocks: 1 measures at every clock of the GPU, 2 at every second one.
@@ -250,6 +254,7 @@ class Session:
         noise: float = 0.0,
         memory_limit: int | Sequence[int] = (),
         switch_latency_s: float = 0.0,
+        clocks_ahead: bool = True,
         min_dwell_s: float = 0.0,
         max_power_w: float = 0.0,
         max_ramp_w_per_s: float = 0.0,

@@ -114,6 +114,7 @@ void each_option(const Visit& visit) {
                        std::pair{"blocking_w", &O::blocking_w},
                        std::pair{"noise", &O::noise},
                        std::pair{"switch_latency_s", &O::switch_latency_s},
+                       std::pair{"clocks_ahead", &O::clocks_ahead},
                        std::pair{"min_dwell_s", &O::min_dwell_s},
                        std::pair{"max_power_w", &O::max_power_w},
                        std::pair{"max_ramp_w_per_s", &O::max_ramp_w_per_s},
@@ -146,7 +147,7 @@ SessionOptions options_of(const flyball_session_options& from) {
     if (set) given[name] = value;
   });
   for (const char* name :
-       {"profile", "executed_steps", "executes_order", "transfers_occupy_both", "places_transfers"}) {
+       {"profile", "executed_steps", "executes_order", "transfers_occupy_both", "places_transfers", "clocks_ahead"}) {
     given[name] = given[name].get<int>() != 0;
   }
   if (from.memory_limit != nullptr && from.stages > 0 && from.stages <= kMostStages) {

@@ -115,10 +115,12 @@ void add_pipeline_options(const Command& command, PipelineOptions& options) {
   add_value(command, "--blocking-power", options.blocking_power, parse_powers, "W[,W...]",
             "blocking power, which a GPU draws while it waits for others, in watts: one number, or one per stage "
             "(default: as in the profile's rows 'waiting', else 75)");
-  add_value(command, "--clocks-asked", options.clocks_asked, parse_named<ClocksAsked>, "WHEN",
-            "when the engine asks for a computation's clock: when its stage is free (when-free), as Flyball's sessions "
-            "do, or when it begins (at-begin), as Zeus's client does; stages wait at the next or at the last clock "
-            "(default when-free; late clock changes are charged as at-begin unless this is given)");
+  add_value(
+      command, "--clocks-asked", options.clocks_asked, parse_named<ClocksAsked>, "WHEN",
+      "when the engine asks for a computation's clock: as long before its stage is free as a change takes (ahead), "
+      "as Flyball's sessions do, when its stage is free (when-free), or when it begins (at-begin), as Zeus's client "
+      "does; stages wait at the next or at the last clock "
+      "(default when-free; late clock changes are charged as at-begin unless this is given)");
   add_value(command, "--memory-limit", options.memory_limit, parse_list(parse_memory_option), "N[,N...]",
             "number of microbatches whose activations a stage can hold, or a stage's memory for activations over that "
             "of one microbatch's (60GB/6.4GB): one for all stages, or one per stage; planners that choose the order "

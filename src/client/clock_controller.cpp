@@ -45,6 +45,11 @@ Nanoseconds ClockController::age_of(std::uint64_t word, Nanoseconds now) noexcep
   return static_cast<Nanoseconds>((static_cast<std::uint64_t>(now) - (word >> kClockBits)) & kTimeMask);
 }
 
+Nanoseconds ClockController::until(std::uint64_t word, Nanoseconds now) noexcept {
+  const std::uint64_t left = ((word >> kClockBits) - static_cast<std::uint64_t>(now)) & kTimeMask;
+  return left > kTimeMask / 2 ? 0 : static_cast<Nanoseconds>(left);
+}
+
 ClockController::ClockController(std::unique_ptr<ClockSink> sink, Options options)
     : sink_(std::move(sink)),
       options_(std::move(options)),
@@ -63,8 +68,12 @@ void ClockController::set(Megahertz clock) noexcept {
   // Hardly ever do two threads write these counters at once: a load and a store are cheaper than a locked addition.
   calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const std::uint64_t mhz = whole_mhz(clock);
+  // A clock that is to come is forgotten before the request is written, and then the request is written anew in any
+  // case, so that ask_when_due() finds either no such clock or a request that is not the one before.
+  const bool comes = coming_.load(std::memory_order_acquire) != 0;
+  if (comes) coming_.store(0);
   // The newest request is looked at itself, so that threads agree on what would be a repetition of it.
-  if (mhz == (request_.load(std::memory_order_relaxed) & kClockMask)) {
+  if (!comes && mhz == (request_.load(std::memory_order_relaxed) & kClockMask)) {
     repeated_.store(repeated_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return;
   }
@@ -76,6 +85,23 @@ void ClockController::set(Megahertz clock) noexcept {
     request_.store(word);
   }
   if (resting_.load()) wake();
+}
+
+void ClockController::set_at(Megahertz clock, Nanoseconds moment) noexcept {
+  coming_.store(pack(clock, moment));
+  if (resting_.load()) wake();
+}
+
+// In the control thread, with the request as it was before this call. Returns whether a clock has come due and is asked
+// for now.
+bool ClockController::ask_when_due(std::uint64_t request, Nanoseconds now) noexcept {
+  std::uint64_t coming = coming_.load();
+  if (coming == 0 || until(coming, now) > 0) return false;
+  const Megahertz clock = clock_of(coming);
+  const bool asked = clock != clock_of(request) && request_.compare_exchange_strong(request, pack(clock, now));
+  coming_.compare_exchange_strong(coming, 0);
+  if (asked) came_due_.store(came_due_.load() + 1);
+  return asked;
 }
 
 void ClockController::set_limit(Watts limit) noexcept {
@@ -102,7 +128,7 @@ ClockControllerState ClockController::state() const {
   ClockControllerState state = state_;
   state.calls = calls_.load();
   state.repeated = repeated_.load();
-  const std::uint64_t changes = state.calls - std::min(state.calls, state.repeated);
+  const std::uint64_t changes = state.calls + came_due_.load() - std::min(state.calls, state.repeated);
   state.overtaken = changes - std::min(changes, state.overtaken + state.applied);
   state.requested = clock_of(request_.load());
   state.held = clock_of(held_.load());
@@ -111,7 +137,14 @@ ClockControllerState ClockController::state() const {
   return state;
 }
 
-void ClockController::pause(Seconds time) const {
+// Until the next look for a request.
+void ClockController::pause(Nanoseconds now) const {
+  const std::uint64_t coming = coming_.load();
+  const Seconds due = to_seconds(std::max<Nanoseconds>(0, coming == 0 ? kSecond : until(coming, now)));
+  pause(std::min(options_.poll_period, due));
+}
+
+void ClockController::pause(Seconds time) {
   const timespec duration = to_timespec(to_nanoseconds(time));
   clock_nanosleep(CLOCK_MONOTONIC, 0, &duration, nullptr);
 }
@@ -122,7 +155,9 @@ void ClockController::rest() {
   resting_.store(true);
   order();
   if (is_brought(request_.load(), limit_request_.load()) && !stop_.load()) {
-    const timespec limit = to_timespec(to_nanoseconds(options_.check_period));
+    const std::uint64_t coming = coming_.load();
+    const Nanoseconds due = coming == 0 ? kSecond : until(coming, monotonic_now());
+    const timespec limit = to_timespec(std::clamp<Nanoseconds>(due, 0, to_nanoseconds(options_.check_period)));
     syscall(SYS_futex, &wakes_, FUTEX_WAIT_PRIVATE, wakes, &limit, nullptr, 0);
   }
   resting_.store(false);
@@ -223,6 +258,7 @@ void ClockController::run() {
     const std::uint64_t word = request_.load(std::memory_order_acquire);
     const std::uint64_t milliwatts = limit_request_.load(std::memory_order_acquire);
     const Nanoseconds now = monotonic_now();
+    if (ask_when_due(word, now)) continue;
     if (is_brought(word, milliwatts)) {
       if (now - last_check > to_nanoseconds(options_.check_period)) {
         last_check = now;
@@ -235,7 +271,7 @@ void ClockController::run() {
       if (now - last_news > to_nanoseconds(options_.rest_after)) {
         rest();
       } else {
-        pause(options_.poll_period);
+        pause(now);
       }
       continue;
     }

@@ -87,6 +87,8 @@ class ClockController {
   // Asks for a clock of whole MHz, above 0 and below 2^20. Costs tens of nanoseconds, never waits, never fails.
   void set(Megahertz clock) noexcept;
   void release() noexcept { set(Megahertz(0)); }
+  // Asks for a clock at a moment to come (CLOCK_MONOTONIC), unless another call has been made by then. Costs as much.
+  void set_at(Megahertz clock, Nanoseconds moment) noexcept;
   // Asks for a limit of the board's power, of whole milliwatts below 2^32; 0 W: for what held before. Costs as much.
   // Where the device refuses it, clocks go back to their default, too, until it takes both: a plan is for both.
   void set_limit(Watts limit) noexcept;
@@ -99,6 +101,8 @@ class ClockController {
 
  private:
   void run();
+  [[nodiscard]] bool ask_when_due(std::uint64_t request, Nanoseconds now) noexcept;
+  void pause(Nanoseconds now) const;
   void bring(std::uint64_t word);
   void bring_limit(std::uint64_t milliwatts);
   [[nodiscard]] bool is_brought(std::uint64_t word, std::uint64_t milliwatts) const;
@@ -106,7 +110,7 @@ class ClockController {
   void release_all();
   void give_up(const std::string& failure);
   void tell_of(const std::string& failure) const;
-  void pause(Seconds time) const;
+  static void pause(Seconds time);
   void rest();
   void wake() noexcept;
   void order() const noexcept;
@@ -116,6 +120,8 @@ class ClockController {
   [[nodiscard]] static std::uint64_t pack(Megahertz clock, Nanoseconds time) noexcept;
   [[nodiscard]] static Megahertz clock_of(std::uint64_t word) noexcept;
   [[nodiscard]] static Nanoseconds age_of(std::uint64_t word, Nanoseconds now) noexcept;
+  // How long it is until the word's time; 0 where that is over.
+  [[nodiscard]] static Nanoseconds until(std::uint64_t word, Nanoseconds now) noexcept;
 
   const std::unique_ptr<ClockSink> sink_;
   const Options options_;
@@ -129,6 +135,7 @@ class ClockController {
 
   // Both threads look at these:
   alignas(kCacheLine) std::atomic<std::uint64_t> request_{0};  // written by the caller
+  std::atomic<std::uint64_t> coming_{0};                       // a clock and when it is to be asked for; 0: none
   std::atomic<std::uint64_t> limit_request_{0};                // likewise, in mW
   std::atomic<bool> resting_{false};                           // by the control thread
 
@@ -136,7 +143,8 @@ class ClockController {
   alignas(kCacheLine) std::atomic<std::uint64_t> held_{0};
   std::atomic<std::uint64_t> brought_{0};  // the last request that reached the device
   std::atomic<std::uint64_t> limit_brought_{0};
-  std::atomic<bool> unsettled_{false};  // whether the sink is at work, or has refused
+  std::atomic<std::uint64_t> came_due_{0};  // clocks that were asked for at their moment
+  std::atomic<bool> unsettled_{false};      // whether the sink is at work, or has refused
   std::atomic<bool> stop_{false};
   std::atomic<std::uint32_t> wakes_{0};
   Nanoseconds next_try_ = 0;

@@ -60,12 +60,27 @@ void DeviceTimeline::set(void* stream, Megahertz clock, std::optional<std::size_
   Call* call = free_call();
   if (call == nullptr) return state_->controller->set(clock);
   call->moment = number ? &state_->moments[*number] : nullptr;
-  call->asks = true;
-  call->clock = clock;
-  call->generation = state_->generation.load();
   call->patience = patience_;
   call->first = std::exchange(first_, false);
-  queue(stream, *call);
+  queue_clock(stream, *call, clock, -1);
+}
+
+bool DeviceTimeline::set_after(void* stream, Megahertz clock, Nanoseconds later) {
+  if (state_->controller == nullptr || state_->users.load() > StreamFollower::kMostWaiting / 2) return false;
+  Call* call = free_call();
+  if (call == nullptr) return false;
+  call->moment = nullptr;
+  call->first = false;
+  queue_clock(stream, *call, clock, later);
+  return true;
+}
+
+void DeviceTimeline::queue_clock(void* stream, Call& call, Megahertz clock, Nanoseconds later) {
+  call.asks = true;
+  call.clock = clock;
+  call.later = later;
+  call.generation = state_->generation.load();
+  queue(stream, call);
 }
 
 DeviceTimeline::Noted& DeviceTimeline::fresh_moment(std::size_t number) {
@@ -175,6 +190,7 @@ void DeviceTimeline::ask(State& state, const Call& call) noexcept {
     state.controller->release();
     return;
   }
+  if (call.later >= 0) return state.controller->set_at(call.clock, monotonic_now() + call.later);
   state.controller->set(call.clock);
 }
 

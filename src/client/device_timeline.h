@@ -46,6 +46,10 @@ class DeviceTimeline {
   // Asks for the clock when all is done that was queued in the stream before. Asks at once where too many functions are
   // queued. With a `number`, notes the moment as well, as note() does. Throws DeviceError where the driver refuses.
   void set(void* stream, Megahertz clock, std::optional<std::size_t> number = std::nullopt);
+  // Asks for the clock so much later than that, unless another one has been asked for by then. Returns false, and does
+  // nothing, where more than half as many functions are queued as may be beside the stream: clocks that are due need
+  // the places.
+  bool set_after(void* stream, Megahertz clock, Nanoseconds later);
   // Returns whether a clock was given up since the last call.
   [[nodiscard]] bool take_late();
 
@@ -65,6 +69,7 @@ class DeviceTimeline {
     std::atomic<Nanoseconds>* moment = nullptr;  // null: none is noted
     bool asks = false;                           // for the clock
     Megahertz clock;
+    Nanoseconds later = -1;  // by how much the clock is to be asked for; -1: it is due
     std::int64_t generation = 0;
     Nanoseconds patience = 0;
     bool first = false;  // clock of its step
@@ -98,6 +103,7 @@ class DeviceTimeline {
   [[nodiscard]] Call* free_call();
   [[nodiscard]] Noted& fresh_moment(std::size_t number);
   [[nodiscard]] bool has_reference(void* stream);
+  void queue_clock(void* stream, Call& call, Megahertz clock, Nanoseconds later);
   void* queue(void* stream, Call& call);
   static void perform(void* data) noexcept;
   static void ask(State& state, const Call& call) noexcept;

@@ -75,8 +75,14 @@ using CounterSource = std::function<CounterNews(Nanoseconds after)>;
 // other call waits for it.
 class OnlineProfiler {
  public:
+  // With which energies of some five types are known to a third of a per cent (docs/decisions/0093-lead-time.md).
+  static constexpr int kEnoughReadings = 100;
+  static constexpr int kMostTimesTheSteps = 4;
+
   struct Options {
     int steps_per_clock = 5;
+    // Takes more steps at a clock, up to kMostTimesTheSteps times as many, until the counter has changed so often.
+    int least_readings = 0;
     int rises_to_stop = kRisesToStop;
     int warm_up_steps = 1;   // at the highest clock, not measured
     int clock_stride = 1;    // takes every clock_stride-th clock of the list
@@ -106,7 +112,8 @@ class OnlineProfiler {
     std::vector<InstructionSpan> spans;
   };
 
-  void stop();  // under the mutex
+  void stop();  // under the mutex, as the next
+  [[nodiscard]] bool collected_enough() const;
   [[nodiscard]] ProfiledClock measure(const Collected& collected, std::size_t type_count) const;
 
   const Options options_;
@@ -126,6 +133,7 @@ class OnlineProfiler {
   std::vector<Collected> complete_;     // not yet evaluated
   int evaluated_ = 0;
   bool stopped_ = false;
+  Nanoseconds counter_period_ = 0;  // mean; 0: not known yet
 
   // evaluate()'s own.
   std::vector<CounterPoint> points_;

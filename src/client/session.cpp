@@ -149,6 +149,7 @@ void Session::step_begin() {
   position_ = 0;
   step_.spans.clear();
   asked_.clear();
+  led_ = {};
   const bool swept = sweeps();
   probe_clock_ = probe_in_use_ ? probe_in_use_->step_begin() : std::nullopt;
   sweep_clock_ = profiler_in_use_ && !probe_clock_ ? profiler_in_use_->step_begin() : std::nullopt;
@@ -196,6 +197,8 @@ void Session::begin(std::string_view type) {
   if (controller_ && probe_clock_ && step_.spans.empty()) controller_->set(*probe_clock_);
   step_.spans.push_back({number, monotonic_now(), 0});
   note_asked(step_.spans.back());
+  led_ = led_by(number);
+  if (led_.mhz > 0) controller_->set_at(Megahertz(led_.mhz), step_.spans.back().begin + led_.later);
 }
 
 void Session::close(std::string_view type) {
@@ -480,6 +483,7 @@ void Session::profile_again() {
   if (!controller_ || clocks_.empty()) throw UsageError("there are no clocks to profile");
   OnlineProfiler::Options sweep = options_.sweep;
   sweep.settle = to_nanoseconds(options_.settle / options_.time_scale);
+  sweep.least_readings = OnlineProfiler::kEnoughReadings;
   auto profiler = std::make_shared<OnlineProfiler>(clocks_, sweep);
   const std::scoped_lock lock(mutex_);
   state_.sweep = profiler->progress();

@@ -196,6 +196,13 @@ class Session {
   [[nodiscard]] PromiseReport taken_promise(std::unique_lock<std::mutex>& lock);
   void notice(const std::string& words);
   void ask_for(std::uint32_t mhz);
+  // The clock of the computation after, which is asked for while one runs.
+  struct Led {
+    std::uint32_t mhz = 0;  // 0: none
+    Nanoseconds later = 0;  // than the one that runs begins
+    Nanoseconds by = 0;     // before its end
+  };
+  [[nodiscard]] Led led_by(std::uint16_t type) const;
   void note_asked(const InstructionSpan& span);
   [[nodiscard]] Megahertz clock_asked(std::uint32_t mhz) const { return mhz > 0 ? Megahertz(mhz) : clocks_.front(); }
   [[nodiscard]] Microbatches planned_microbatches(std::uint16_t type, std::size_t index) const;
@@ -288,6 +295,7 @@ class Session {
     struct Change {
       std::size_t moment;  // in which the clock was asked for
       Megahertz before;
+      Nanoseconds led;  // how long before that moment it was asked for already
     };
     struct Span {
       std::uint16_t type;
@@ -304,6 +312,8 @@ class Session {
   std::optional<std::size_t> end_moment_;     // of the span that has begun; none: it is not watched
   std::uint32_t asked_mhz_ = 0;
   std::uint32_t was_mhz_ = 0;
+  Led led_;                 // by the computation that has begun last
+  Nanoseconds led_by_ = 0;  // how long before it was due the present clock was asked for
   Nanoseconds asked_at_ = 0;
   Nanoseconds late_at_ = 0;  // when this step's clocks are given up; 0: never
   bool given_up_ = false;    // they were

@@ -71,6 +71,7 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
              "Time from a clock change until it takes effect. The plan avoids changes that do not pay, and counts what "
              "the others cost. 0: as the sweep measures it.",
              as_in<Job>("switch_latency_s"))
+      .field("clocks_ahead", &R::clocks_ahead, as_in<Job>("clocks_ahead").text)
       .field("min_dwell_s", &R::job, &Job::min_dwell, as_in<Job>("min_dwell_s"))
       .field("max_power_w", &R::limits, &JobLimits::max_power,
              "The most that all GPUs of the job together (stages * data_parallel * tensor_parallel) may draw at any "
@@ -103,7 +104,9 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
              {.minimum = 0, .maximum = 100})
       .field("profile", &R::profile, "Whether to profile the rank while it trains, by a sweep over its clocks.")
       .field("steps_per_clock", &R::sweep, &Sweep::steps_per_clock,
-             "Number of steps that the sweep measures at each clock.", {.minimum = 1})
+             "Number of steps that the sweep measures at each clock; more, up to four times as many, where the energy "
+             "counter changes fewer than a hundred times meanwhile.",
+             {.minimum = 1})
       .field("rises_to_stop", &R::sweep, &Sweep::rises_to_stop,
              "Number of clocks in a row at which the energy of a step's computations must rise to end the sweep.",
              {.minimum = 1})
@@ -130,6 +133,7 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
         job.limits = options.limits;
         // Only EnvPipe's planners use executed steps, and only a job that needs them asks for them.
         job.executed_steps = options.executed_steps && job.planner.starts_with("envpipe");
+        job.clocks_ahead = options.clocks_ahead && !options.server.empty();
         options.gpu.purpose = fmt::format("{}, rank {}", job.id, options.rank.rank);
         check_options(options);
         // What the server would refuse later is refused now.

@@ -40,6 +40,7 @@ struct SessionOptions {
   std::string plan;                // a file, of which the caller makes `given` (api/session_plan.h)
   double plan_time_ratio = 0.0;    // what it promises; 0: what the file says
   std::optional<GivenSchedule> given;
+  bool clocks_ahead = true;    // becomes that of `job` (description_of())
   bool executed_steps = true;  // becomes that of `job` where the planner adjusts plans (description_of())
   JobLimits limits;            // without budget; becomes that of `job` (description_of())
   SessionGpuRequest gpu;       // for open_session_gpu()

@@ -34,7 +34,8 @@ std::vector<DriftedOperation> Session::drifted() const {
 void Session::ask_for(std::uint32_t mhz) {
   if (mhz == asked_mhz_) return;
   was_mhz_ = std::exchange(asked_mhz_, mhz);
-  asked_at_ = monotonic_now();
+  led_by_ = mhz == led_.mhz ? led_.by : 0;
+  asked_at_ = monotonic_now() - led_by_;
 }
 
 // A span that has just begun runs at the clock that was asked for last, or soon will.
@@ -99,7 +100,7 @@ std::optional<std::size_t> Session::watched_moment(std::uint16_t type) {
 // Where it is to be noted that a clock is asked for in place of this one.
 std::optional<std::size_t> Session::watched_change(std::uint32_t before_mhz) {
   if (noting_ == nullptr || asked_mhz_ == before_mhz) return std::nullopt;
-  noting_->change = {noting_->moments, clock_asked(before_mhz)};
+  noting_->change = {noting_->moments, clock_asked(before_mhz), led_by_};
   return next_moment(1);
 }
 
@@ -136,7 +137,7 @@ bool Session::watch_stream(std::size_t slot) {
       watch_.add(span.type, span.clock, time, span.of);
       continue;
     }
-    const Seconds since = to_seconds(begin - watched_at(slot, span.change->moment));
+    const Seconds since = to_seconds(begin - watched_at(slot, span.change->moment) + span.change->led);
     watch_.add(span.type, span.clock, span.change->before, since, time, span.of);
   }
   watch_.step_end(step);

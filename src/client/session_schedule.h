@@ -21,6 +21,7 @@ struct Session::Schedule {
   RankSchedule plan;
   std::optional<Watts> power_limit{};
   std::array<std::vector<std::uint32_t>, kMostInstructionTypes> clocks_mhz;  // per type, in the stage's order
+  std::array<std::vector<int>, kMostInstructionTypes> next_clock_after_us;   // likewise (ScheduledComputation)
   std::vector<std::uint16_t> types;                                          // of the computations, in that order
 };
 

@@ -123,15 +123,18 @@ void Session::send_or_less(Send send, LeaveOut leave_out) {
   });
 }
 
-// A server of an earlier version knows nothing of memory, nor of ranks that cannot measure themselves.
+// A server of an earlier version knows nothing of memory, of ranks that cannot measure themselves, or of clocks ahead; it
+// plans with changes that come late.
 RankRegistered Session::join(const RankRequest& rank) {
   try {
     return reporting_->join(options_.job, rank);
   } catch (const ServerRefusal& refusal) {
+    JobRequest job = options_.job;
+    job.clocks_ahead = false;
     RankRequest less = options_.rank;
     less.clocks_mhz = rank.clocks_mhz;
-    if (refusal.status() != 400 || rank == less) throw;
-    return reporting_->join(options_.job, less);
+    if (refusal.status() != 400 || (rank == less && !options_.job.clocks_ahead)) throw;
+    return reporting_->join(job, less);
   }
 }
 
@@ -398,6 +401,7 @@ void Session::take(RankSchedule plan, std::optional<Watts> power_limit) {
   for (const ScheduledComputation& computation : plan.computations) {
     const std::uint16_t type = types_.number_of(type_name(computation));
     schedule->clocks_mhz[type].push_back(static_cast<std::uint32_t>(std::max(0, computation.clock_mhz)));
+    schedule->next_clock_after_us[type].push_back(computation.next_clock_after_us);
     schedule->types.push_back(type);
   }
   schedule->plan = std::move(plan);

@@ -6,7 +6,6 @@
 #include "client/session_schedule.h"
 
 namespace flyball {
-
 DeviceTimeline& Session::timeline() {
   if (!timeline_) {
     timeline_ = std::make_unique<DeviceTimeline>(controller_.get(), options_.time_scale);
@@ -41,10 +40,12 @@ void Session::begin_in(std::string_view type, void* stream) {
   asked_.push_back({.in_stream = true});
   const std::optional<std::size_t> begin =
       measured ? moment_number(kMeasuredMoments, 2 * step_.spans.size() - 2) : watched_moment(number);
-  if (!begin) return;
+  led_ = led_by(number);
+  if (!begin && led_.mhz == 0) return;
   try {
     if (probe_clock_ && step_.spans.size() == 1) timeline_->set(stream, *probe_clock_);
-    timeline_->note(stream, *begin);
+    if (begin) timeline_->note(stream, *begin);
+    if (led_.mhz > 0 && !timeline_->set_after(stream, Megahertz(led_.mhz), led_.later)) led_ = {};
   } catch (...) {
     if (!measured) noting_ = nullptr;
     step_.spans.pop_back();
@@ -52,7 +53,22 @@ void Session::begin_in(std::string_view type, void* stream) {
     open_type_.reset();
     throw;
   }
-  if (!measured) end_moment_ = *begin + moment_number(0, 1);
+  if (begin && !measured) end_moment_ = *begin + moment_number(0, 1);
+}
+
+// What to ask for while a computation of the schedule runs that begins now, as the schedule says.
+Session::Led Session::led_by(std::uint16_t type) const {
+  if (!sets_clocks_ || sweeps() || !controller_) return {};
+  const std::vector<std::uint16_t>& order = schedule_->types;
+  if (position_ == 0 || position_ >= order.size() || order[position_ - 1] != type) return {};
+  const Upcoming& after = upcoming_[order[position_]];
+  const auto run = static_cast<std::size_t>(upcoming_[type].next - schedule_->clocks_mhz[type].data()) - 1;
+  const int after_us = schedule_->next_clock_after_us[type][run];
+  if (after_us < 0 || after.next == after.end || *after.next == 0) return {};
+  const Seconds later(1e-6 * after_us / options_.time_scale);
+  const ComputingTimes* times = watch_.times();
+  const Seconds takes = times ? times->at(type, clock_asked(asked_mhz_), planned_microbatches(type, run)) : Seconds(0);
+  return {*after.next, to_nanoseconds(later), to_nanoseconds(std::max(Seconds(0), takes - later))};
 }
 
 void Session::end_in(std::string_view type, void* stream) {

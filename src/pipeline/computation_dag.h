@@ -24,9 +24,10 @@ enum class ClocksAsked {
   kAtBegin,   // when the computation begins, as Zeus's pipeline client does: a stage waits at the clock of its last one
   kWhenFree,  // as soon as the one before has ended, as Flyball's sessions do: a wait is at the next one's clock, and
               // may hide the change
+  kAhead,     // while the one before runs, as long before its end as the change takes: sessions with lead time
 };
 template <>
-inline constexpr auto kNamesOf<ClocksAsked> = name_list("at-begin", "when-free");
+inline constexpr auto kNamesOf<ClocksAsked> = name_list("at-begin", "when-free", "ahead");
 
 struct OperationType {
   int stage = 0;

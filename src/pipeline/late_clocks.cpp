@@ -30,6 +30,16 @@ LateClocks::LateClocks(const ComputationDag& dag, std::span<const Watts> blockin
       remembered_(dag.types().size()) {
   assert(latency >= 0);
   for (const Watts power : blocking) total_blocking_ += power;
+  if (asked != ClocksAsked::kAhead) return;
+  after_.assign(at(dag.size()), -1);
+  for (int stage = 0; stage < dag.stages(); ++stage) {
+    int before = -1;
+    for (const int i : dag.stage_order(stage)) {
+      if (!sets_clock(dag.type_of(i))) continue;
+      if (before >= 0) after_[at(before)] = i;
+      before = i;
+    }
+  }
 }
 
 std::optional<LatencyRange> measured_latency(const Profile& profile) {
@@ -75,12 +85,22 @@ void LateClocks::ask(StageClock& clock, Megahertz wanted, Nanoseconds now) const
   settle(clock, now);
 }
 
+// The session expects the operation to take as long as it was measured at its clock.
+LateClocks::Ahead LateClocks::ahead_of(const ClockPlan& plan, int i, Nanoseconds start) const {
+  if (after_.empty() || after_[at(i)] < 0) return {};
+  const ClockOption& asked = dag_.type_of(i).options[plan[at(i)]];
+  const Megahertz next = dag_.type_of(after_[at(i)]).options[plan[at(after_[at(i)])]].frequency;
+  if (next == asked.frequency) return {};
+  const Nanoseconds lead = to_nanoseconds(lead_time(to_seconds(latency_), next > asked.frequency));
+  return {next, start + std::max<Nanoseconds>(0, to_nanoseconds(asked.time) - lead)};
+}
+
 // Each piece of the operation runs at the clock that then holds and does its share of the work.
 Nanoseconds LateClocks::run_operation(const OperationType& type, std::uint16_t option, StageClock& clock,
-                                      Nanoseconds start, Joules& energy) const {
+                                      Nanoseconds start, Ahead ahead, Joules& energy) const {
   const ClockOption& asked = type.options[option];
   ask(clock, asked.frequency, start);
-  if (clock.due < 0) {
+  if (clock.due < 0 && ahead.at < 0) {
     energy += asked.energy;
     return to_nanoseconds(asked.time);
   }
@@ -90,13 +110,20 @@ Nanoseconds LateClocks::run_operation(const OperationType& type, std::uint16_t o
     const ClockOption& running =
         clock.held == asked.frequency ? asked : type.options[option_held(type, clock.held, option)];
     const auto whole = static_cast<double>(to_nanoseconds(running.time));
-    const auto room = static_cast<double>(clock.due - start) - passed;
-    const double share = clock.due >= 0 ? std::min(left, room / whole) : left;
+    const bool asks = ahead.at >= 0 && (clock.due < 0 || ahead.at < clock.due);
+    const Nanoseconds event = asks ? ahead.at : clock.due;
+    const auto room = static_cast<double>(event - start) - passed;
+    const double share = event >= 0 ? std::min(left, room / whole) : left;
     energy += share * running.energy;
     passed += share * whole;
     if (share == left) break;
     left -= share;
-    settle(clock, clock.due);
+    if (asks) {
+      ask(clock, ahead.clock, event);
+      ahead.at = -1;
+    } else {
+      settle(clock, event);
+    }
   }
   return std::llround(passed);
 }
@@ -136,7 +163,7 @@ void LateClocks::run_iteration(const ClockPlan& plan, Iteration& iteration) {
     for (const int p : dag_.predecessors(i)) start = std::max(start, finish_[at(p)]);
     Nanoseconds& duration = iteration.durations[at(i)];
     const bool works = type.occupies_stage && !type.waits;
-    if (sets_clock(type) && asked_ == ClocksAsked::kWhenFree) {
+    if (sets_clock(type) && asked_ != ClocksAsked::kAtBegin) {
       ask(clocks_[at(type.stage)], asked.frequency, free_[at(type.stage)]);
     }
     if (works) {
@@ -146,7 +173,8 @@ void LateClocks::run_iteration(const ClockPlan& plan, Iteration& iteration) {
     }
     const Joules before = iteration.computation;
     if (sets_clock(type)) {
-      duration = run_operation(type, plan[at(i)], clocks_[at(type.stage)], start, iteration.computation);
+      duration = run_operation(type, plan[at(i)], clocks_[at(type.stage)], start, ahead_of(plan, i, start),
+                               iteration.computation);
     } else {
       duration = to_nanoseconds(asked.time);
       iteration.computation += asked.energy;

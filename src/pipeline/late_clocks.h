@@ -1,6 +1,6 @@
 // Emulates a plan whose clock changes take time.
 //
-// A change is asked for at the start of an operation, or as soon as its stage is free (ClocksAsked), and takes hold
+// A change is asked for at the start of an operation, when its stage is free, or before (ClocksAsked), and takes hold
 // `latency` later (about 10 ms in the driver, Perseus section 3.1); until then the stage runs at the clock that it had.
 // Where the latency outlasts the operation, the next ones run at the old clock too, and a change may take hold while
 // the stage waits. A driver makes one change after another, and a controller passes on only the newest request
@@ -34,6 +34,11 @@ inline constexpr LatencyRange kUsualLatency{Seconds(4e-3), Seconds(9e-3)};
 
 // Returns the least and the greatest time of the profile's rows `clock_change`; none where it has no such row.
 [[nodiscard]] std::optional<LatencyRange> measured_latency(const Profile& profile);
+
+// How long before a computation ends a session with lead time asks for the clock of the next one, where a change takes
+// `latency`. Changes do not always take the same: one that comes early makes the iteration longer if it lowers the
+// clock, and shorter if it raises it.
+[[nodiscard]] constexpr Seconds lead_time(Seconds latency, bool raises) { return raises ? latency : 0.8 * latency; }
 
 struct SwitchedRun {
   Nanoseconds makespan = 0;            // of an iteration, in the mean
@@ -105,8 +110,14 @@ class LateClocks {
   void settle(StageClock& clock, Nanoseconds now) const;
   void begin_change(StageClock& clock, Nanoseconds now) const;
   void ask(StageClock& clock, Megahertz wanted, Nanoseconds now) const;
+  // The clock of the computation after, and when it is asked for while this one runs.
+  struct Ahead {
+    Megahertz clock;
+    Nanoseconds at = -1;  // -1: not while it runs
+  };
+  [[nodiscard]] Ahead ahead_of(const ClockPlan& plan, int i, Nanoseconds start) const;
   [[nodiscard]] Nanoseconds run_operation(const OperationType& type, std::uint16_t option, StageClock& clock,
-                                          Nanoseconds start, Joules& energy) const;
+                                          Nanoseconds start, Ahead ahead, Joules& energy) const;
   [[nodiscard]] Joules wait(int stage, Nanoseconds from, Nanoseconds to, Iteration& iteration);
   void run_iteration(const ClockPlan& plan, Iteration& iteration);
 
@@ -118,6 +129,7 @@ class LateClocks {
   std::vector<StageClock> clocks_;
   std::vector<const OperationType*> last_;  // per stage: of the last operation whose clock it waits at, or null
   std::vector<Nanoseconds> free_;           // per stage: when its last operation ended
+  std::vector<std::int32_t> after_;         // by operation: the next of its stage that has a clock; -1: none
   std::vector<Iteration> iterations_;       // used anew by every run
   std::vector<Nanoseconds> finish_;         // scratch
   mutable std::vector<std::array<Remembered, kRemembered>> remembered_;  // by type; half of the time goes there without

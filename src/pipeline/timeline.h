@@ -71,7 +71,7 @@ Watts for_each_wait(const ComputationDag& dag, const ClockPlan& plan, int stage,
     if (dag.type_of(operation).waits) continue;
     const auto i = static_cast<std::size_t>(operation);
     const Watts own = hold(i, held);
-    const bool ahead = dag.clocks_asked() == ClocksAsked::kWhenFree && dag.type_of(operation).options.size() > 1;
+    const bool ahead = dag.clocks_asked() != ClocksAsked::kAtBegin && dag.type_of(operation).options.size() > 1;
     wait(free, finish[i] - durations[i], ahead ? own : held);
     held = own;
     free = finish[i];

@@ -114,7 +114,7 @@ PipelineSpec pipeline_of(const JobRequest& request, ClocksAsked asked) {
   spec.blocking_power = request.blocking_power;
   spec.memory_limit = request.memory_limit;
   spec.transfers_occupy_both = request.transfers_occupy_both;
-  spec.clocks_asked = asked;
+  spec.clocks_asked = request.clocks_ahead && asked == ClocksAsked::kWhenFree ? ClocksAsked::kAhead : asked;
   spec.data_parallel = request.data_parallel;
   spec.tensor_parallel = request.tensor_parallel;
   (void)make_planner(planner_of(request));
@@ -151,6 +151,11 @@ JobPlan::Basis::Basis(const Making& making, const std::vector<RankMeasurements>&
   problem.unit_time = usual_unit_time(dag, to_nanoseconds(request.unit_time));
   problem.focus = {to_nanoseconds(allowed_time(problem, pace_of(request)))};
   problem.keep_flows = expected_planning_time(request) > kWorthReplanning;
+  changes.assign(static_cast<std::size_t>(dag.stages()), latency_of(request, profile).longest);
+  for (const OperationProfile& operation : profile.operations) {
+    if (operation.instruction != kClockChangeName || request.switch_latency) continue;
+    changes[static_cast<std::size_t>(operation.stage)] = operation.options.front().time;
+  }
   problem.threads = 1;  // --planning-threads says how many there are for all jobs
 }
 
@@ -503,38 +508,6 @@ Seconds JobPlan::schedule_time() const {
   if (is_without_cost()) return frontier().time(base_point_);
   const std::lock_guard lock(mutex_);
   return prepared_.at(base_run()).time;
-}
-
-JobPlan::Schedule JobPlan::schedule(const Run& run, const std::vector<int>& raised) const {
-  const ComputationDag& dag = *basis_->realised.dag;
-  Schedule schedule{{}, frontier().time(run.point), frontier().energy(run.point), Watts()};
-  ClockPlan plan;
-  if (is_without_cost()) {
-    plan = result_.frontier.plan(run.point);
-    schedule.straggler_power = straggler_power(dag, plan, basis_->realised.blocking);
-  } else {
-    const std::lock_guard lock(mutex_);
-    const PreparedRun& prepared = prepared_.at(run);
-    plan = prepared.plan;
-    schedule.time = prepared.time;
-    schedule.energy = prepared.energy;
-    schedule.straggler_power = prepared.straggler_power;
-  }
-  raise(plan, raised);
-  schedule.stages.resize(static_cast<std::size_t>(dag.stages()));
-  for (int stage = 0; stage < dag.stages(); ++stage) {
-    const auto posted = order_ != 0 ? posted_transfers(dag, stage) : std::vector<PostedTransfers>{};
-    for (const int i : dag.stage_order(stage)) {
-      const OperationType& type = dag.type_of(i);
-      if (!type.occupies_stage || is_constant_operation(type.instruction)) continue;
-      const ClockOption& option = type.options[plan[static_cast<std::size_t>(i)]];
-      auto& computations = schedule.stages[static_cast<std::size_t>(stage)];
-      computations.push_back({std::string(announced_name(type.instruction)), dag[i].microbatch, dag[i].chunk,
-                              static_cast<int>(std::lround(option.frequency.value())),
-                              posted.empty() ? PostedTransfers{} : posted[computations.size()]});
-    }
-  }
-  return schedule;
 }
 
 // Both wait until the iteration's time is over. A plan that is made of noisy measurements looks better than it is: it

@@ -224,6 +224,7 @@ class JobPlan {
     PlanProblem problem;
     std::shared_ptr<const ComputationDag> reordered;  // the planner's own order of the stages, where it has one
     PlanProblem realised;                             // the problem in that order
+    std::vector<Seconds> changes;                     // per stage, what a clock change takes
   };
 
   // Makes one plan, of which no run is prepared. Null as make().

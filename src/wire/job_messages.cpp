@@ -110,6 +110,10 @@ Record<JobRequest> description_of(const JobRequest* /*type*/) {
              "not pay, and counts what the others cost. If it is missing, the time measured as `clock_change`, or 4 "
              "to 9 ms if that was not measured.",
              {.left_out = true, .minimum = 0, .maximum = kMostSwitching})
+      .field("clocks_ahead", &R::clocks_ahead,
+             "Whether a computation's clock is asked for while the one before it runs, as long before its end as a "
+             "change takes, so that the clock holds when the computation begins. Plans then count on that.",
+             {.left_out = true})
       .field("min_dwell_s", &R::min_dwell, "Least time between two clock changes of one stage.",
              {.left_out = true, .minimum = 0, .maximum = kMostSwitching})
       .field("target_time_s", &R::target_time,

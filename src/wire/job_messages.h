@@ -81,6 +81,7 @@ struct JobRequest {
   double noise = 0.0;                 // share of energy below which the meter cannot tell two measurements apart
   // The time after which a clock change takes hold, 0: at once; empty: as measured (`clock_change`), else 4 to 9 ms.
   std::optional<Seconds> switch_latency;
+  bool clocks_ahead = false;           // asked for so early that they hold when a computation begins
   Seconds min_dwell;                   // least time between two clock changes of one stage; 0: any
   std::optional<Seconds> target_time;  // an iteration may take this long even without a straggler
   bool executed_steps = false;         // planners learn from the ranks' StepReports
@@ -517,6 +518,8 @@ struct ScheduledComputation {
   // next stage and from the one before, gradients to the one before and from the next. After its last computation it
   // sends what is left. All 0 throughout an order: each message is sent when it is made and received when it is needed.
   std::array<int, 4> transfers{};
+  // When to ask for the clock of the next computation, in microseconds after this one has begun; -1: when it has ended.
+  int next_clock_after_us = -1;
 
   bool operator==(const ScheduledComputation&) const = default;
 };

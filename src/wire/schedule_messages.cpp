@@ -13,14 +13,16 @@ using Json = nlohmann::ordered_json;
 
 }  // namespace
 
-// ["forward", microbatch, chunk, clock in MHz], and four numbers of transfers if there are any, is short, since an
-// iteration has hundreds of them, and thousands of ranks ask.
+// ["forward", microbatch, chunk, clock in MHz], four numbers of transfers if there are any, and when to ask for the
+// next clock if that is to be asked for ahead: this is short, since an iteration has hundreds of them, and thousands of
+// ranks ask.
 template <>
 struct Codec<ScheduledComputation> {
   static ScheduledComputation read(const JsonValue& value, const FieldRules& /*rules*/) {
     const nlohmann::json& json = value.json();
     const auto whole = [&](std::size_t i) { return json[i].is_number_integer() ? json[i].get<int>() : -1; };
     const bool placed = json.is_array() && json.size() >= 8;
+    const std::size_t ahead = placed ? 8 : 4;
     if (!json.is_array() || json.size() < 4 || !json[0].is_string() || whole(3) < 0 ||
         (placed && std::min({whole(4), whole(5), whole(6), whole(7)}) < 0)) {
       value.refuse("is no [instruction, microbatch, chunk, clock]",
@@ -28,12 +30,15 @@ struct Codec<ScheduledComputation> {
     }
     ScheduledComputation one{json[0].get<std::string>(), whole(1), whole(2), whole(3)};
     for (std::size_t i = 0; placed && i < one.transfers.size(); ++i) one.transfers[i] = whole(4 + i);
+    if (json.size() > ahead) one.next_clock_after_us = whole(ahead);
     return one;
   }
   static Json write(const ScheduledComputation& one) {
     Json json = Json::array({one.instruction, one.microbatch, one.chunk, one.clock_mhz});
-    if (one.transfers == std::array<int, 4>{}) return json;
-    for (const int count : one.transfers) json.push_back(count);
+    for (const int count : one.transfers) {
+      if (one.transfers != std::array<int, 4>{}) json.push_back(count);
+    }
+    if (one.next_clock_after_us >= 0) json.push_back(one.next_clock_after_us);
     return json;
   }
   static Json schema(const FieldRules& /*rules*/) {
@@ -80,7 +85,8 @@ Record<RankSchedule> description_of(const RankSchedule* /*type*/) {
           "of 0 leaves the GPU's clock as it is. If transfers occupy both stages and the order is not 0, four numbers "
           "may follow, which are else 0: how many activations the stage sends and receives, and how many gradients it "
           "sends and receives, before this computation and after the one before. It posts them together. After its "
-          "last computation a stage sends what is left.");
+          "last computation a stage sends what is left. A last number, for jobs with clocks_ahead, says how many "
+          "microseconds after the beginning of this computation the clock of the next one is to be asked for.");
 }
 
 }  // namespace flyball

@@ -197,6 +197,52 @@ TEST(ClockController, WakesAfterResting) {
   EXPECT_EQ(device.history(), expected);
 }
 
+// The second clock is to come in 20 ms, and comes no sooner.
+TEST(ClockController, AsksForAClockThatIsToComeWhenItsMomentHasCome) {
+  Device device;
+  ClockController controller(std::make_unique<DeviceSink>(device));
+  controller.set(Megahertz(900));
+  ASSERT_TRUE(comes_to_apply(controller, 1));
+  const Nanoseconds moment = monotonic_now() + 20'000'000;
+  controller.set_at(Megahertz(700), moment);
+  ASSERT_TRUE(comes_to_apply(controller, 2));
+  EXPECT_GE(controller.held_since(Megahertz(700)), moment);
+  controller.set(Megahertz(700));  // which holds already
+  EXPECT_EQ(controller.state().repeated, 1u);
+  EXPECT_EQ(controller.state().overtaken, 0u);
+  EXPECT_THAT(device.history(), ElementsAre(900, 700));
+}
+
+// Whether its moment is over or to come.
+TEST(ClockController, AClockThatIsToComeEndsARest) {
+  Device device;
+  ClockController::Options options;
+  options.rest_after = Seconds(0);
+  ClockController controller(std::make_unique<DeviceSink>(device), options);
+  for (int i = 1; i <= 20; ++i) {
+    controller.set_at(Megahertz(i), monotonic_now() + Nanoseconds{5'000'000} * (i % 2));
+    ASSERT_TRUE(comes_to_apply(controller, static_cast<std::uint64_t>(i))) << i;
+  }
+}
+
+// Whoever asks for a clock, be it the present one, forgets the one that is to come; of two that are to come the newer
+// one replaces the other.
+TEST(ClockController, AClockThatIsToComeGivesWayToWhatIsAskedForMeanwhile) {
+  Device device;
+  ClockController controller(std::make_unique<DeviceSink>(device));
+  controller.set(Megahertz(900));
+  ASSERT_TRUE(comes_to_apply(controller, 1));
+  const Nanoseconds far = monotonic_now() + 3600 * kSecond;
+  controller.set_at(Megahertz(700), far);
+  controller.set(Megahertz(900));
+  controller.set_at(Megahertz(600), far);
+  controller.set_at(Megahertz(800), monotonic_now() + 5'000'000);
+  EXPECT_TRUE(comes_true([&] { return controller.held_since(Megahertz(800)) > 0; }));
+  std::vector<double> history = device.history();
+  history.erase(std::unique(history.begin(), history.end()), history.end());
+  EXPECT_THAT(history, ElementsAre(900, 800));
+}
+
 // Refused half-way: the clock goes to the default, is told of once, and the newest setting is tried until it holds.
 TEST(ClockController, ReleasesWhenRefusedAndRecovers) {
   Device device;

@@ -242,10 +242,11 @@ class JobServer {
   bool registered = false;
   bool profiled = false;
   bool refuse_next = false;
-  bool knows_own_names = true;   // of first and last microbatches; refuses reports with them otherwise
-  bool knows_drifts = true;      // likewise
-  bool knows_unprofiled = true;  // ranks; refuses them otherwise
-  RankRequest rank;              // as it has registered last
+  bool knows_own_names = true;     // of first and last microbatches; refuses reports with them otherwise
+  bool knows_drifts = true;        // likewise
+  bool knows_unprofiled = true;    // ranks; refuses them otherwise
+  bool knows_clocks_ahead = true;  // refuses jobs with them otherwise
+  RankRequest rank;                // as it has registered last
   int joins = 0;
   int refused = 0;
 
@@ -285,7 +286,12 @@ class JobServer {
 
   Router routes() {
     Router router;
-    router.add({"POST", "/v1/jobs", Handler([](const Request& request) {
+    router.add({"POST", "/v1/jobs", Handler([this](const Request& request) {
+                  const std::scoped_lock lock(mutex_);
+                  if (!knows_clocks_ahead && request.body.find("clocks_ahead") != std::string::npos) {
+                    ++refused;
+                    throw InputError({"test"}, "there is no field 'clocks_ahead'", "");
+                  }
                   const JobRequest job = read_message<JobRequest>(parse_json("test", request.body));
                   return json(to_json(JobRegistered{job.id, "", true}));
                 })});

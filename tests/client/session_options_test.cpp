@@ -55,7 +55,9 @@ TEST(SessionOptions, ReachThePartsThatTheyAreFor) {
   job.memory_limit = {4, 3, 2, 1};
   job.switch_latency = Seconds(0.01);
   job.min_dwell = Seconds(0.5);
+  job.clocks_ahead = true;  // unless the program says otherwise
   EXPECT_EQ(options.job, job);
+  EXPECT_FALSE(read(R"({"clocks_ahead": false})").job.clocks_ahead);
   EXPECT_EQ(options.rank, (RankRequest{59, 2, 3, 4, {}}));
   EXPECT_EQ(options.gpu.gpu, 7u);
   EXPECT_EQ(options.gpu.clocks, "none");

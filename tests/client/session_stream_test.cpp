@@ -155,6 +155,42 @@ TEST_F(SessionStreamTest, AClockIsAskedForWhenTheGpuComesToItsComputation) {
   session_.reset();
 }
 
+// Each of the first three computations ends when the clock of the next one holds, which nobody asks for before it ends
+// but the schedule: it is to be asked for when the computation begins on the GPU. The process has queued all before.
+TEST_F(SessionStreamTest, TheNextClockIsAskedForWhileAComputationRuns) {
+  open_with({900, 700, 800, 600});
+  RankSchedule ahead;
+  for (const int clock : {900, 700, 800, 600}) {
+    const bool backward = ahead.computations.size() % 2 == 1;
+    ahead.computations.push_back({backward ? "backward" : "forward", 0, 0, clock});
+    ahead.computations.back().next_clock_after_us = ahead.computations.size() < 4 ? 2000 : -1;
+  }
+  server_.publish(ahead);
+  ASSERT_TRUE(rounds_until([&] {
+    step_in_stream();
+    return session_->state().schedule_version == 2;
+  }));
+  (void)gpu_.take_history();
+  Gate gate;
+  stream_.run([&] { gate.pass(); });
+  session_->step_begin();
+  for (std::size_t i = 0; i < 4; ++i) {
+    const char* type = i % 2 == 0 ? "forward" : "backward";
+    const double next = ahead.computations[std::min<std::size_t>(i + 1, 3)].clock_mhz;
+    session_->set_speed_in(type, nullptr);
+    session_->begin_in(type, nullptr);
+    stream_.run([this, next] { EXPECT_TRUE(comes_to_hold(next)); });
+    session_->end_in(type, nullptr);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_THAT(gpu_.take_history(), IsEmpty());
+  gate.open();
+  stream_.wait();
+  session_->step_end();
+  EXPECT_THAT(gpu_.take_history(), ElementsAre(900, 700, 800, 600));
+  session_.reset();
+}
+
 // Sleeping never takes less than it is asked to: a forward of 4 ms takes that and more at 1000 MHz, and a backward
 // twice that, although both calls around it return before it has begun.
 TEST_F(SessionStreamTest, AnEngineThatRunsAheadIsProfiledOnTheDevicesTimeline) {

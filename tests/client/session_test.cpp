@@ -226,6 +226,54 @@ TEST_F(SessionTest, SetsTheNextSpeedInTheOrderOfTheSchedule) {
 }
 
 // No server at first: training goes on, one word is said; when it comes, it gets everything.
+// A forward with the backward's clock 5 ms after its begin, and one with it an hour after its begin, which ends before
+// that: the backward's clock comes while the first runs, and after the second when it is asked for.
+TEST_F(SessionTest, TheNextClockIsAskedForWhileAComputationRunsOrWhenItEnds) {
+  server_.start();
+  RankSchedule schedule;
+  for (const int after_us : {5'000, 2'000'000'000}) {
+    schedule.computations.push_back({"forward", 0, 0, 900, {}, after_us});
+    schedule.computations.push_back({"backward", 0, 0, 700});
+  }
+  server_.publish(schedule);
+  SessionOptions chosen = options(true);
+  chosen.profile = false;
+  open(chosen);
+  ASSERT_TRUE(rounds_until([&] {
+    step();
+    return session_->state().schedule_version == 1;
+  }));
+  const auto comes_to_hold = [&](double mhz) { return rounds_until([&] { return gpu_.clock() == mhz; }); };
+  session_->step_begin();
+  session_->set_speed("forward");
+  session_->begin("forward");
+  EXPECT_TRUE(comes_to_hold(700));
+  session_->end("forward");
+  session_->set_speed("backward");
+  session_->begin("backward");
+  session_->end("backward");
+  session_->set_speed("forward");
+  session_->begin("forward");
+  EXPECT_TRUE(comes_to_hold(900));
+  session_->end("forward");
+  session_->set_speed("backward");
+  EXPECT_TRUE(comes_to_hold(700));
+  session_->step_end();
+  session_.reset();
+}
+
+// It plans with changes that come late, and its schedules say nothing else.
+TEST_F(SessionTest, AServerThatKnowsNothingOfClocksAheadGetsAJobWithout) {
+  server_.knows_clocks_ahead = false;
+  server_.start();
+  SessionOptions chosen = options(true);
+  chosen.job.clocks_ahead = true;
+  open(chosen);
+  EXPECT_TRUE(server_.wait_for([](const JobServer& server) { return server.registered; }));
+  EXPECT_TRUE(server_.look([](const JobServer& server) { return server.refused == 1; }));
+  session_.reset();
+}
+
 TEST_F(SessionTest, TrainsWithoutItsServerAndTellsItEverythingLater) {
   open(options(true));
   ASSERT_TRUE(train_until_swept());

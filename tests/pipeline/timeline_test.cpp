@@ -461,6 +461,24 @@ TEST(SwitchingOfShortOperations, AWaitHidesAChangeThatIsAskedForAtItsBegin) {
   EXPECT_EQ(late.makespan, 33 * kMillisecond);
 }
 
+// With changes of 5 ms, from 500 MHz on. The forward's 1000 MHz hold at 5 ms, a quarter of its work done, 1.5 J. Four
+// fifths of a change before the 10 ms that it takes by itself, at 6 ms, the backward's 500 MHz are asked for. They hold
+// at 11 ms, another 6 of 10 ms of its work done, 6 J; the last 0.15 take 3 ms and 0.9 J. The backward has its clock.
+TEST_F(Switching, AClockThatIsAskedForAheadHoldsWhenItsComputationBegins) {
+  const SwitchedRun run = emulate_switching(dag_, {kFast, kSlow}, blocking_, 5 * kMillisecond, ClocksAsked::kAhead);
+  EXPECT_EQ(run.durations, (std::vector<Nanoseconds>{14 * kMillisecond, 40 * kMillisecond}));
+  EXPECT_NEAR(run.energy.computation.value(), 8.4 + 12.0, 1e-9);
+}
+
+// From 1000 MHz on: the forward does half of its work in the 5 ms until its 500 MHz hold, and ends at 15 ms, when the
+// backward's clock was to be asked for, a change before the usual end at 20 ms. It is asked for now, and does not hold
+// for the first 5 ms of the backward, an eighth of its work.
+TEST_F(Switching, AComputationThatEndsEarlyHasTheNextClockAskedForAtOnce) {
+  const SwitchedRun run = emulate_switching(dag_, {kSlow, kFast}, blocking_, 5 * kMillisecond, ClocksAsked::kAhead);
+  EXPECT_EQ(run.durations, (std::vector<Nanoseconds>{15 * kMillisecond, 22'500'000}));
+  EXPECT_NEAR(run.energy.computation.value(), 5.0 + 3.0 + 1.5 + 17.5, 1e-9);
+}
+
 TEST_F(Switching, NoLatencyOrNoChangeIsThePlanItself) {
   for (const ClockPlan& plan : {ClockPlan{kFast, kSlow}, ClockPlan{kSlow, kSlow}}) {
     const Nanoseconds latency = plan[0] == plan[1] ? 5 * kMillisecond : 0;

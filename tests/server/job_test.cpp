@@ -620,6 +620,44 @@ TEST(JobPlanning, GoesOnFromThePlanBeforeWherePlanningTakesLong) {
   EXPECT_FALSE(made(ranks, made(ranks, nullptr))->is_replanned());
 }
 
+// Of a computation that another clock follows, the time at its own clock less what a change takes, four fifths of that
+// where the clock falls, 10 and 8 ms. Nothing where no clock follows, where the next iteration does, and for jobs that
+// ask for clocks when a computation has ended.
+TEST(JobPlanning, SchedulesSayWhenToAskForTheNextClock) {
+  JobRequest job = small_job();
+  job.microbatches = 16;
+  job.switch_latency = Seconds(0.01);
+  const auto order = order_for(job, {}, {});
+  const auto keep_on = [](double) { return true; };
+  const auto schedule_of = [&] {
+    const auto plan = JobPlan::make(job.id, job, order.ranks, keep_on);
+    return plan->schedule({plan->base_point(), plan->frontier().time(plan->base_point())});
+  };
+  for (const auto& stage : schedule_of().stages) {
+    for (const ScheduledComputation& one : stage) EXPECT_EQ(one.next_clock_after_us, -1);
+  }
+  job.clocks_ahead = true;
+  int ahead = 0;
+  const JobPlan::Schedule schedule = schedule_of();
+  for (std::size_t stage = 0; stage < schedule.stages.size(); ++stage) {
+    const auto& computations = schedule.stages[stage];
+    for (std::size_t i = 0; i < computations.size(); ++i) {
+      const ScheduledComputation& one = computations[i];
+      const int next_mhz = i + 1 < computations.size() ? computations[i + 1].clock_mhz : one.clock_mhz;
+      double expected_us = -1.0;
+      for (const MeasurementSum& sum : *order.ranks[stage].sums) {
+        if (next_mhz == one.clock_mhz || sum.instruction != one.instruction) continue;
+        if (sum.clock != Megahertz(one.clock_mhz)) continue;
+        const double takes_us = 1e6 * sum.time.value() / static_cast<double>(sum.samples);
+        expected_us = std::max(0.0, takes_us - (next_mhz > one.clock_mhz ? 10'000 : 8'000));
+        ++ahead;
+      }
+      EXPECT_NEAR(one.next_clock_after_us, expected_us, 1.0) << stage << " " << i;
+    }
+  }
+  EXPECT_GT(ahead, 0);
+}
+
 // Changes of a stage's clock within an iteration, the one from its end to its beginning included.
 int changes_of(const JobPlan::Schedule& schedule) {
   int changes = 0;

@@ -102,14 +102,28 @@ void VirtualTraining::work(Stage& stage, std::uint16_t type, const WorkKind& kin
   const int slot = start_work(stage.spec, stage.state, 0, kind, Seconds(seconds));
   SimWork& one = stage.state.works.at(static_cast<std::size_t>(slot));
   while (one.state == WorkState::kRunning) {
+    if (stage.lead_clock && stage.lead_at <= stage.state.now) {
+      stage.led_at = stage.state.now;
+      ask(stage, *std::exchange(stage.lead_clock, std::nullopt));
+    }
     hand_over(stage);
     Nanoseconds next = std::max(stage.state.now + 1, predicted_end(stage.spec, stage.state, 0));
+    if (stage.lead_clock) next = std::min(next, stage.lead_at);
     if (stage.state.effective_at > stage.state.now) next = std::min(next, stage.state.effective_at);
     if (stage.wanted && stage.arrives > stage.state.now) next = std::min(next, stage.arrives);
     go_to(stage, next);
   }
   stage.spans.push_back({type, begin, one.end});
   one = {};
+  stage.lead_clock.reset();
+}
+
+// As a session does when a computation begins.
+void VirtualTraining::look_ahead(Stage& stage, const std::vector<ScheduledComputation>& order) {
+  const int after_us = order[stage.next - 1].next_clock_after_us;
+  if (after_us < 0) return;
+  stage.lead_clock = Megahertz(order[stage.next].clock_mhz);
+  stage.lead_at = stage.state.now + Nanoseconds{1000} * after_us;
 }
 
 // From one computation's end to the next one's, or as far as the neighbours let the stage. Returns whether it went.
@@ -126,7 +140,8 @@ bool VirtualTraining::go_on(std::size_t index, const std::vector<ScheduledComput
   };
   if (!stage.posted) {
     if (after != nullptr && after->clock_mhz > 0) ask(stage, Megahertz(after->clock_mhz));
-    if (after != nullptr) stage.asked_times.push_back(stage.state.now);
+    const std::optional<Nanoseconds> led_at = std::exchange(stage.led_at, std::nullopt);
+    if (after != nullptr) stage.asked_times.push_back(led_at.value_or(stage.state.now));
     hand_over(stage);
     const bool placed = occupies && std::any_of(order.begin(), order.end(), [](const ScheduledComputation& one) {
                           return one.transfers != std::array<int, 4>{};
@@ -206,12 +221,14 @@ bool VirtualTraining::go_on(std::size_t index, const std::vector<ScheduledComput
   ++stage.next;
   ++stage.made[is_backward(*after) ? 1 : 0];
   if (is_backward(*after)) {
+    look_ahead(stage, order);
     const double share = stage.backwards++ == 0 ? 1.0 - world_.first_backward_saves : 1.0;
     work(stage, kBackward, stage.spec.backward, stage.longer[1] * share * world_.backward_s[index]);
     return true;
   }
   const bool loads = world_.load_s > 0.0 && (index == 0 || index + 1 == stages_.size());
   if (loads) work(stage, kDataLoad, WorkKind(WorkNature::kLoads), world_.load_s);
+  look_ahead(stage, order);
   work(stage, kForward, stage.spec.forward, stage.longer[0] * world_.forward_s[index]);
   return true;
 }
@@ -333,6 +350,8 @@ std::vector<RankMeasurements> VirtualTraining::profile() {
   std::vector<Sweep> sweeps(stages_.size());
   OnlineProfiler::Options options;
   options.clock_stride = world_.clock_stride;
+  options.steps_per_clock = world_.steps_per_clock;
+  options.least_readings = OnlineProfiler::kEnoughReadings;
   options.settle = 30 * kMillisecond;
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     std::vector<Megahertz> clocks;
@@ -405,6 +424,7 @@ PromiseFigures keep_promise(const TrainingWorld& world, const std::string& plann
   request.microbatches = world.microbatches;
   request.transfers_occupy_both = !world.transfer_s.empty();
   request.places_transfers = true;
+  request.clocks_ahead = world.clocks_ahead;
   request.executes_order = planner == "joint" || planner.starts_with("envpipe");
   request.executed_steps = planner.starts_with("envpipe");
   for (int stage = 0; stage < world.stages(); ++stage) {

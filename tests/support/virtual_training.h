@@ -30,6 +30,8 @@ struct TrainingWorld {
   std::uint32_t seed = 1;                 // 0: ideal boards
   std::optional<Seconds> switch_latency;  // mean; none: as the boards have it
   int clock_stride = 4;
+  int steps_per_clock = 5;
+  bool clocks_ahead = true;
 
   [[nodiscard]] int stages() const { return static_cast<int>(forward_s.size()); }
 };
@@ -115,6 +117,10 @@ class VirtualTraining {
     Nanoseconds asked_at = 0;    // when the newest clock was asked for
     std::vector<double> ages;    // s from there until the clock held
     std::optional<Megahertz> probed;
+    // The clock of the next computation, which is to be asked for at `lead_at`, and when it was.
+    std::optional<Megahertz> lead_clock;
+    Nanoseconds lead_at = 0;
+    std::optional<Nanoseconds> led_at;
     // In this iteration:
     std::size_t next = 0;
     bool posted = false;
@@ -130,6 +136,7 @@ class VirtualTraining {
 
   void ask(Stage& stage, Megahertz clock);
   void hand_over(Stage& stage);
+  static void look_ahead(Stage& stage, const std::vector<ScheduledComputation>& order);
   void go_to(Stage& stage, Nanoseconds time);
   void work(Stage& stage, std::uint16_t type, const WorkKind& kind, double seconds);
   bool go_on(std::size_t index, const std::vector<ScheduledComputation>& order);

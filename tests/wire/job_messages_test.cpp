@@ -125,6 +125,9 @@ TEST(JobMessages, AnswersArriveAsTheyWereSentAndMaySayMore) {
   schedule.iteration_energy = Joules(1234.5);
   schedule.allowed_time = Seconds(0.15);
   schedule.computations = {{"forward", 0, 0, 1410}, {"backward", 0, 1, 1200}, {"optimizer", -1, 0, 0}};
+  schedule.computations.push_back({"forward", 1, 0, 900, {0, 1, 0, 0}});
+  schedule.computations.push_back({"backward", 1, 0, 800, {1, 0, 0, 2}, 41'500});
+  schedule.computations.push_back({"backward", 2, 0, 700, {}, 0});
   nlohmann::json json = sent(schedule);
   json["something_new"] = {1, 2, 3};
   json["computations"][0].push_back("more");
