@@ -38,6 +38,7 @@ namespace flyball {
 namespace {
 
 constexpr Seconds kActWithin{0.5};
+constexpr std::string_view kWithNodesOff = "; it is for --nodes-off";
 constexpr std::size_t kShortestClusterToken = 16;
 
 // "12kW", "1.5 MW", "900" (watts).
@@ -53,6 +54,10 @@ Watts parse_watts(std::string_view option, std::string_view text) {
   const auto value = parse_number(number);
   if (value && *value * factor >= 1.0 && *value * factor <= 1e9) return Watts(*value * factor);
   throw UsageError(fmt::format("{} takes a power such as 900W or 12kW, not '{}'", option, text));
+}
+
+int parse_nodes(std::string_view option, std::string_view text) {
+  return static_cast<int>(parse_integer_within(option, text, 0, 1'000'000, "a number of nodes"));
 }
 
 // "18:00": when this is next, in local time. "90min" and the like: from now on.
@@ -102,6 +107,9 @@ struct ClusterRunOptions {
   Seconds engine_limit{10.0};
   Seconds restart{30.0};
   Seconds stop_within{30.0};
+  std::optional<Seconds> nodes_off;
+  std::optional<int> nodes_kept;
+  std::optional<Seconds> wake;
   bool dry_run = false;
   bool observe = false;
 };
@@ -138,6 +146,11 @@ ControllerOptions controller_options(const ClusterRunOptions& options, NodeAgent
   made.budget = *options.budget;
   made.stop_within = options.stop_within;
   made.act_within = kActWithin;
+  made.nodes_off_after = options.nodes_off;
+  made.nodes_kept_on = options.nodes_kept.value_or(made.nodes_kept_on);
+  made.spec.wake = options.wake.value_or(made.spec.wake);
+  warn_if_ignored("--nodes-kept", options.nodes_kept.has_value(), options.nodes_off.has_value(), kWithNodesOff);
+  warn_if_ignored("--wake", options.wake.has_value(), options.nodes_off.has_value(), kWithNodesOff);
   if (options.observe) made.mode = ControllerMode::kObserves;
   if (options.dry_run) made.mode = ControllerMode::kDryRun;
   return made;
@@ -261,6 +274,13 @@ void add_run(const Command& parent) {
       "time that a job loses when its GPUs change, for decisions, until it was measured for its kind (default 30s)");
   add_value(command, "--stop-within", options->stop_within, parse_duration_or_zero, "TIME",
             "how long a job may take to end when it was asked to, before it is put back into the queue (default 30s)");
+  add_value(command, "--nodes-off", options->nodes_off, parse_duration_or_zero, "AFTER",
+            "switch nodes off by Slurm's power saving that have idled so long, and as long as they take to wake; on "
+            "again when a job is to run there (default: never)");
+  add_value(command, "--nodes-kept", options->nodes_kept, parse_nodes, "N",
+            "so many nodes without jobs stay on (default 1)");
+  add_value(command, "--wake", options->wake, parse_duration_or_zero, "TIME",
+            "time that a node takes from off to usable, for decisions, until it was measured (default 60s)");
   command.footer(
       "Elastic jobs are those whose comment has flyball:elastic,kind=NAME,iterations=N,\n"
       "min=1,max=8; all others are left alone. Needs the rights of a Slurm operator.\n"
@@ -272,7 +292,8 @@ void add_run(const Command& parent) {
       "  flyball cluster run --budget 12kW --listen 10.0.0.1:4942 --tls-cert cert.pem \\\n"
       "    --tls-key key.pem --job-secret-file /etc/flyball/cluster.secret\n"
       "  flyball cluster run --budget 12kW --agent https://{node}:4938 \\\n"
-      "    --agent-token-file /etc/flyball/token");
+      "    --agent-token-file /etc/flyball/token\n"
+      "  flyball cluster run --budget 12kW --nodes-off 10min --dry-run");
   command.callback([options] { run_cluster(*options); });
 }
 
@@ -319,10 +340,17 @@ std::string clock_time(Seconds at) {
 }
 
 std::string agent_text(const ClusterNodeStatus& node) {
+  if (node.off) return "off";
   if (node.agent.empty()) return "none";
   const std::string last = node.age ? fmt::format("answered {:.1f} s ago", node.age->value()) : "has never answered";
   const std::string text = node.power ? last : fmt::format("silent, {}; its GPUs count in full", last);
   return node.agent_trouble.empty() ? text : fmt::format("{}: {}", text, node.agent_trouble);
+}
+
+std::string wake_text(const ClusterNodeStatus& node) {
+  std::string text = node.wakes > 0 ? fmt::format("{:.1f} (of {})", node.wake.value(), node.wakes) : "-";
+  if (node.wakes_failed > 0) text += fmt::format(", failed {}", node.wakes_failed);
+  return text;
 }
 
 std::string status_text(const ClusterRunStatus& status) {
@@ -355,10 +383,11 @@ std::string status_text(const ClusterRunStatus& status) {
     }
     text += "\n" + kinds.str();
   }
-  TextTable nodes({"<node", "<state", "GPUs used", "of", "<for elastic jobs", "power (W)", "<agent"});
+  TextTable nodes({"<node", "<state", "GPUs used", "of", "<for elastic jobs", "power (W)", "wakes in (s)", "<agent"});
   for (const ClusterNodeStatus& one : status.nodes) {
     nodes.add_row({one.node, one.state, fmt::to_string(one.gpus_used), fmt::to_string(one.gpus),
-                   one.ours ? "yes" : "no", one.power ? format_fixed(one.power->value(), 0) : "-", agent_text(one)});
+                   one.ours ? "yes" : "no", one.power ? format_fixed(one.power->value(), 0) : "-", wake_text(one),
+                   agent_text(one)});
   }
   return text + "\n" + nodes.str();
 }

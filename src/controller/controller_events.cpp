@@ -52,12 +52,14 @@ void Controller::begin() {
   ClusterSpec& spec = options_.spec;
   spec.nodes = static_cast<int>(node_names_.size());
   spec.gpus_per_node = gpus;
-  spec.node_shutdown = false;
+  spec.node_shutdown = options_.nodes_off_after.has_value();
+  spec.nodes_kept_on = options_.nodes_kept_on;
   scheduler_.emplace(spec, budget_at(begun_), options_.policy, PolicyOptions{.clock = options_.clock},
                      static_cast<SchedulerHost&>(*this));
   Scheduler::Knowledge knowledge;
   knowledge.models = true;
   scheduler_->begin(knowledge);
+  set_wake();
   if (options_.agents != nullptr) options_.agents->wait_for_readings(kFirstReadings);
 }
 
@@ -424,18 +426,6 @@ void Controller::find_others() {
   }
 }
 
-void Controller::set_nodes() {
-  std::map<std::string, bool> usable;
-  for (const EngineNode& node : view_.nodes) usable[node.name] = node.usable;
-  for (int index = 0; at(index) < node_names_.size(); ++index) {
-    const std::string& name = node_names_[at(index)];
-    const bool away = !usable[name] || others_on_.count(name) != 0;
-    if (away == scheduler_->placement().is_away(index)) continue;
-    note_cause(fmt::format("node {} is {}", name, away ? "away" : "back"));
-    scheduler_->set_away(index, away);
-  }
-}
-
 bool Controller::adopt(Job& job, const GpuShape& shape, int speed) {
   const auto nodes = indices_of(shape);
   if (!nodes) return false;
@@ -445,6 +435,7 @@ bool Controller::adopt(Job& job, const GpuShape& shape, int speed) {
   job.index = index;
   ClusterJob& one = scheduler_->state().jobs[at(index)];
   one.power = power_on(job, one.gpus);
+  for (const int node : *nodes) scheduler_->set_powered(node, true);
   return true;
 }
 
@@ -516,21 +507,12 @@ Watts Controller::budget_at(Seconds now) const {
 
 // GPUs without jobs draw what idle ones do.
 void Controller::set_limit(Seconds now) {
-  int ours = 0;
-  for (const auto& [id, job] : jobs_) {
-    if (job.index >= 0) ours += scheduler_->state().jobs[at(job.index)].gpus;
-  }
-  int others = 0;
   Watts drawn;
-  int all = 0;
   for (const EngineJob& one : view_.jobs) {
     const auto job = jobs_.find(one.id);
-    if (job != jobs_.end() && job->second.index >= 0) continue;
-    others += one.gpu_count();
-    drawn += drawn_by_other(one);
+    if (job == jobs_.end() || job->second.index < 0) drawn += drawn_by_other(one);
   }
-  for (const EngineNode& node : view_.nodes) all += node.gpus;
-  others_power_ = drawn + options_.spec.idle * std::max(0.0, double(all - ours - others));
+  others_power_ = drawn + options_.spec.idle * static_cast<double>(idle_gpus());
   const Watts limit = std::max(Watts(1.0), budget_at(now) - others_power_);
   const Watts before = scheduler_->state().power_limit;
   if (std::abs(limit / before - 1.0) <= kSmallChange) return;

@@ -10,7 +10,7 @@
 namespace flyball {
 namespace {
 
-constexpr std::int64_t kFormat = 4;
+constexpr std::int64_t kFormat = 5;
 constexpr std::int64_t kApplication = 0x666c7963;  // "flyc"
 
 constexpr const char* kTables = R"(
@@ -26,6 +26,8 @@ CREATE TABLE IF NOT EXISTS restarts(kind TEXT PRIMARY KEY, mean_s REAL NOT NULL,
   measured INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS orders(one INTEGER PRIMARY KEY CHECK(one=1), budget_w REAL NOT NULL, until REAL NOT NULL,
   afterwards_w REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS nodes(node TEXT PRIMARY KEY, asked REAL NOT NULL, mean_s REAL NOT NULL,
+  measured INTEGER NOT NULL, failed INTEGER NOT NULL) WITHOUT ROWID;
 )";
 
 std::int64_t pragma(Database& database, const char* sql) {
@@ -131,6 +133,16 @@ std::vector<RestartCost> ControllerStore::restarts() {
   return all;
 }
 
+std::vector<NodeRecord> ControllerStore::nodes() {
+  std::vector<NodeRecord> all;
+  Statement rows(database_, "SELECT node, asked, mean_s, measured, failed FROM nodes ORDER BY node");
+  while (rows.next()) {
+    all.push_back({rows.text(0), Seconds(rows.number(1)), rows.number(2), static_cast<int>(rows.integer(3)),
+                   static_cast<int>(rows.integer(4))});
+  }
+  return all;
+}
+
 std::optional<PowerOrder> ControllerStore::order() {
   Statement rows(database_, "SELECT budget_w, until, afterwards_w FROM orders");
   if (!rows.next()) return std::nullopt;
@@ -206,6 +218,20 @@ void ControllerStore::keep(const RestartCost& cost) {
         .bind(2, cost.mean_s)
         .bind(3, std::int64_t{cost.measured})
         .run();
+  });
+}
+
+void ControllerStore::keep(const std::vector<NodeRecord>& nodes) {
+  in_transaction([&] {
+    Statement statement(database_, "REPLACE INTO nodes VALUES(?,?,?,?,?)");
+    for (const NodeRecord& one : nodes) {
+      statement.bind(1, std::string_view(one.node))
+          .bind(2, one.asked.value())
+          .bind(3, one.mean_s)
+          .bind(4, std::int64_t{one.measured})
+          .bind(5, std::int64_t{one.failed})
+          .run();
+    }
   });
 }
 

@@ -46,6 +46,15 @@ struct RestartCost {
   int measured = 0;  // how often
 };
 
+// What a node takes to wake.
+struct NodeRecord {
+  std::string node;
+  Seconds asked;        // when (Unix time) it was last told to wake, until it has; 0: it was not, or has
+  double mean_s = 0.0;  // from the order until it is there
+  int measured = 0;     // how often
+  int failed = 0;       // how often the engine has given it up
+};
+
 // The watts of all GPUs that were ordered. From `until` (Unix time) on, `afterwards` counts: the order without an end
 // that held before, or 0 where there was none.
 struct PowerOrder {
@@ -66,6 +75,7 @@ class ControllerStore {
   [[nodiscard]] std::vector<JobRecord> jobs();
   [[nodiscard]] std::vector<MeasuredCost> costs();
   [[nodiscard]] std::vector<RestartCost> restarts();
+  [[nodiscard]] std::vector<NodeRecord> nodes();
   [[nodiscard]] std::optional<PowerOrder> order();
 
   void want(const std::vector<Transition>& changes);  // each in the place of its job's last one
@@ -74,6 +84,7 @@ class ControllerStore {
   void forget(std::int64_t job);  // with its transition
   void keep(const MeasuredCost& cost);
   void keep(const RestartCost& cost);
+  void keep(const std::vector<NodeRecord>& nodes);
   void keep(const PowerOrder& order);
 
  private:

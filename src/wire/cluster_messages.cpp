@@ -74,7 +74,11 @@ Record<ClusterNodeStatus> description_of(const ClusterNodeStatus* /*type*/) {
       .field("agent_trouble", &R::agent_trouble, "What went wrong last with the agent; null: nothing.",
              {.empty_is_null = true})
       .field("power_w", &R::power, "Power that its GPUs' meters show; null: the agent is silent.")
-      .field("age_s", &R::age, "Time since the agent's last answer; null: there was none.");
+      .field("age_s", &R::age, "Time since the agent's last answer; null: there was none.")
+      .field("off", &R::off, "Whether it is switched off, so that its GPUs count as drawing nothing.")
+      .field("wake_s", &R::wake, "Time from the order to wake until it is there; 0: not measured.")
+      .field("wakes_measured", &R::wakes, "How many times that is the mean of.")
+      .field("wakes_failed", &R::wakes_failed, "How often it did not come back, and the cluster engine gave it up.");
 }
 
 Record<ClusterKindStatus> description_of(const ClusterKindStatus* /*type*/) {

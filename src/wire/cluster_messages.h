@@ -64,6 +64,10 @@ struct ClusterNodeStatus {
   std::string agent_trouble{};
   std::optional<Watts> power{};  // of its GPUs; none: the agent is silent
   std::optional<Seconds> age{};  // of the agent's last answer
+  bool off = false;              // it is switched off; its GPUs draw nothing
+  Seconds wake{};                // that it takes to wake; 0: it was not measured
+  int wakes = 0;                 // how many times that is the mean of
+  int wakes_failed = 0;          // how often the engine has given it up
 };
 struct ClusterKindStatus {
   std::string kind;
