@@ -71,6 +71,7 @@ slurm-build: setup
 slurm: slurm-build python ## test the plugin, an elastic job and the controller on a real Slurm (installs Debian's Slurm)
 	@tests/slurm/slurm_test.py
 	@tests/slurm/controller_test.py
+	@tests/slurm/nodes_off_test.py
 
 slurm-kills: slurm ## the same while controller, agents and Slurm's daemons are killed, SLURM_KILLS (default 50) times each
 	@tests/slurm/kills_test.py --kills $(SLURM_KILLS)

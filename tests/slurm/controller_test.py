@@ -21,8 +21,8 @@ GOALS = {"short": 60, "middle": 600, "long": 600}
 class Controller:
     """`flyball cluster run` as a process that can be killed."""
 
-    def __init__(self, program, site):
-        self.program, self.site = program, site
+    def __init__(self, program, site, *options):
+        self.program, self.site, self.options = program, site, options
         self.socket = site.folder / "controller.sock"
         self.site.environment["FLYBALL_CLUSTER"] = f"unix:{self.socket}"
         self.start()
@@ -32,7 +32,7 @@ class Controller:
         self.process = subprocess.Popen(
             [self.program, "cluster", "run", "--budget", "20kW", "--policy", "powerflow", "--socket", self.socket,
              "--agent", f"{self.site.folder}/agent-{{node}}.sock", "--period", "500ms", "--restart", "5s",
-             "--stop-within", "10s", "--database", self.site.folder / "controller.db"],
+             "--stop-within", "10s", "--database", self.site.folder / "controller.db", *self.options],
             env=self.site.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def kill(self):
