@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
@@ -32,13 +33,16 @@
 #include "draw/text_table.h"
 #include "net/client.h"
 #include "net/json_response.h"
+#include "plan/power_budget.h"
 #include "wire/cluster_messages.h"
 
 namespace flyball {
 namespace {
 
 constexpr Seconds kActWithin{0.5};
+constexpr Seconds kClocksSettle{4.0};  // until meters have shown lower ones
 constexpr std::string_view kWithNodesOff = "; it is for --nodes-off";
+constexpr Seconds kDay{86'400.0};
 constexpr std::size_t kShortestClusterToken = 16;
 
 // "12kW", "1.5 MW", "900" (watts).
@@ -146,6 +150,7 @@ ControllerOptions controller_options(const ClusterRunOptions& options, NodeAgent
   made.budget = *options.budget;
   made.stop_within = options.stop_within;
   made.act_within = kActWithin;
+  made.lower_before = std::max(made.lower_before, kClocksSettle + options.period);
   made.nodes_off_after = options.nodes_off;
   made.nodes_kept_on = options.nodes_kept.value_or(made.nodes_kept_on);
   made.spec.wake = options.wake.value_or(made.spec.wake);
@@ -336,7 +341,17 @@ std::string clock_time(Seconds at) {
   const auto time = static_cast<std::time_t>(at.value());
   std::tm local{};
   ::localtime_r(&time, &local);
-  return fmt::format("{:02}:{:02}", local.tm_hour, local.tm_min);
+  const std::string day =
+      std::abs(at.value() - now_seconds()) < kDay.value()
+          ? ""
+          : fmt::format("{:04}-{:02}-{:02} ", local.tm_year + 1900, local.tm_mon + 1, local.tm_mday);
+  return fmt::format("{}{:02}:{:02}", day, local.tm_hour, local.tm_min);
+}
+
+std::string until_text(std::optional<Seconds> until, Watts next) {
+  if (!until) return "";
+  return fmt::format(" until {}", clock_time(*until)) +
+         (next.value() > 0.0 ? fmt::format(", then {:.0f} W", next.value()) : "");
 }
 
 std::string agent_text(const ClusterNodeStatus& node) {
@@ -357,8 +372,8 @@ std::string status_text(const ClusterRunStatus& status) {
   std::string text = fmt::format(
       "{} {}; budget {:.0f} W{}, {:.0f} W of it for GPUs without elastic jobs; elastic jobs "
       "count {:.0f} of {:.0f} W\n",
-      status.policy, status.mode, status.budget.value(), status.until ? " until " + clock_time(*status.until) : "",
-      status.others.value(), status.power.value(), status.limit.value());
+      status.policy, status.mode, status.budget.value(), until_text(status.until, status.next), status.others.value(),
+      status.power.value(), status.limit.value());
   if (!status.trouble.empty()) text += fmt::format("Slurm does not answer: {}\n", status.trouble);
   if (!status.jobs.empty()) {
     TextTable jobs({"job", "<user", "<kind", "<state", "GPUs", "<on", "clock (MHz)", "counts (W)", "measured (W)",
@@ -414,13 +429,35 @@ void add_status(const Command& parent) {
 struct BudgetOptions {
   AskOptions ask;
   std::string budget;
+  std::optional<std::string> file;
   std::optional<Seconds> until;
 };
+
+BudgetOrder order_of(const BudgetOptions& options) {
+  if (options.budget.empty() != options.file.has_value()) {
+    throw UsageError("give either a power such as 12kW, or a file of budgets (--file)");
+  }
+  if (!options.budget.empty()) return {parse_watts("POWER", options.budget), options.until};
+  if (options.until) throw UsageError("--until is for a power; the periods of --file have ends of their own");
+  BudgetOrder order;
+  for (const BudgetPeriod& one : read_power_budget_file(*options.file)) {
+    if (!one.begin) {
+      throw InputError({*options.file}, "has seconds since any moment", "write dates, such as 2026-11-24T18:00:00Z");
+    }
+    order.periods.push_back({*one.begin, *one.begin + one.length, one.power});
+  }
+  if (order.periods.back().until <= Seconds(now_seconds())) {
+    throw InputError({*options.file}, "all its periods are over", "write one that has not ended");
+  }
+  return order;
+}
 
 void add_budget(const Command& parent) {
   const Command command = parent.add_subcommand("budget", "order another power budget of a controller");
   const auto options = std::make_shared<BudgetOptions>();
-  command.add_option("POWER", options->budget, "of all GPUs of the cluster: 900W, 12kW").required();
+  command.add_option("POWER", options->budget, "of all GPUs of the cluster: 900W, 12kW");
+  add_value(command, "--file", options->file, parse_path, "FILE",
+            "budgets for periods of time, as CSV with from,until,power_w and dates, in place of POWER");
   add_value(command, "--until", options->until, parse_until, "TIME",
             "time of day (18:00) or duration (3600s) after which the budget before counts again");
   add_ask_options(command, options->ask);
@@ -428,11 +465,16 @@ void add_budget(const Command& parent) {
   command.footer(
       "Examples:\n"
       "  flyball cluster budget 12kW\n"
-      "  flyball cluster budget 9kW --until 18:00 --controller unix:/run/cluster.sock");
+      "  flyball cluster budget 9kW --until 18:00 --controller unix:/run/cluster.sock\n"
+      "  flyball cluster budget --file tomorrow.csv");
   command.callback([options] {
-    const BudgetOrder order{parse_watts("POWER", options->budget), options->until};
+    const BudgetOrder order = order_of(*options);
     (void)ask(options->ask, "PUT", "/v1/cluster/budget", to_json(order).dump());
     if (options->ask.format == "json") return print_result(to_json(order).dump() + "\n");
+    if (!order.periods.empty()) {
+      return print_result(
+          fmt::format("{} periods, until {}\n", order.periods.size(), clock_time(order.periods.back().until)));
+    }
     print_result(fmt::format("{:g} W{}\n", order.budget.value(),
                              order.until ? " until " + clock_time(*order.until) : " from now on"));
   });

@@ -53,6 +53,7 @@ class ClockKeeper {
   // Null for a job that the last pass was not told of.
   [[nodiscard]] const ClockedPower* of(std::int64_t job) const;
   [[nodiscard]] Watts counted() const { return counted_; }                     // by all jobs that draw
+  [[nodiscard]] Watts lowest() const { return lowest_; }                       // by the same, at the lowest clocks
   [[nodiscard]] Megahertz asked(std::int64_t job) const;                       // the highest clock that it is to have
   [[nodiscard]] bool is_settling() const { return is_settling_; }              // whether another pass is due soon
   [[nodiscard]] std::optional<Megahertz> ceiling() const { return ceiling_; }  // none: all run as decided
@@ -103,6 +104,7 @@ class ClockKeeper {
   int ceiling_speed_ = 0;
   std::optional<Megahertz> ceiling_;
   Watts counted_;
+  Watts lowest_;
   bool is_settling_ = false;
 };
 

@@ -425,7 +425,7 @@ ElasticAnswer Controller::report(std::int64_t job, std::optional<std::int64_t> u
 void Controller::order_budget(const BudgetOrder& order) {
   {
     const std::lock_guard lock(mutex_);
-    new_order_ = order;
+    new_orders_.push_back(order);
   }
   if (on_order_) on_order_();
 }
@@ -463,8 +463,15 @@ void Controller::publish(Seconds now) {
   ClusterRunStatus next;
   next.policy = options_.policy;
   next.mode = name_of(options_.mode);
-  next.budget = budget_at(now);
-  if (order_ && order_->until && now < *order_->until) next.until = order_->until;
+  const Budget budget = budget_at(now);
+  next.budget = budget.power;
+  std::optional<Seconds> change = budget.since;
+  while (order_ && (change = order_->next_change(*change))) {
+    if (ordered_at(*change) == budget.power) continue;
+    next.until = change;
+    next.next = ordered_at(*change);
+    break;
+  }
   next.others = others_power_;
   next.limit = scheduler_->state().power_limit;
   next.decisions = scheduler_->decisions();

@@ -66,6 +66,9 @@ struct ControllerOptions {
   // that are to start, once the engine answers again: one that has just begun may start them without GPUs.
   Seconds forgotten_for{10};
   NodeAgents* agents = nullptr;  // must outlive the controller; null: no clock is set, and no watts are read
+  // So long before a lower budget begins it counts already, so that clocks are lower by then; where jobs have to stop for
+  // it, `stop_within` longer.
+  Seconds lower_before{5};
   // Nodes that have been idle for so long are switched off; none: none is. How long they take to wake is ClusterSpec::wake
   // until it was measured.
   std::optional<Seconds> nodes_off_after;
@@ -180,7 +183,14 @@ class Controller : private SchedulerHost {
   void find_others();
   void adopt(Seconds now);
   bool adopt(Job& job, const GpuShape& shape, int speed);
-  [[nodiscard]] Watts budget_at(Seconds now) const;
+  // The budget that counts, the lowest of those ahead among them, and since when it is ordered.
+  struct Budget {
+    Watts power;
+    Seconds since;
+  };
+  [[nodiscard]] Watts ordered_at(Seconds time) const;
+  [[nodiscard]] Budget budget_at(Seconds now) const;
+  void look_ahead(Seconds now);
   void set_limit(Seconds now);
   int kind_of(const ElasticOption& option);
   void note_measured(int kind);
@@ -260,6 +270,7 @@ class Controller : private SchedulerHost {
   Watts drawn_;                     // at most, by the scheduler's jobs as they run now or have been released
   std::set<std::int64_t> changed_;  // whose record is to be kept
   std::optional<PowerOrder> order_;
+  Seconds ahead_{0};                             // until when lower budgets count already
   std::map<std::string, RestartCost> restarts_;  // by kind
   Watts others_power_;
   std::optional<ClockKeeper> keeper_;
@@ -287,7 +298,7 @@ class Controller : private SchedulerHost {
 
   mutable std::mutex mutex_;                  // guards what follows
   std::map<std::int64_t, TakenReport> told_;  // the last of each job
-  std::optional<BudgetOrder> new_order_;
+  std::vector<BudgetOrder> new_orders_;
   std::map<std::int64_t, std::int64_t> users_;  // by job
   std::set<std::int64_t> stops_;                // jobs that are to be told to stop
   bool has_looked_ = false;

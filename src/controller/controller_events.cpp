@@ -54,7 +54,7 @@ void Controller::begin() {
   spec.gpus_per_node = gpus;
   spec.node_shutdown = options_.nodes_off_after.has_value();
   spec.nodes_kept_on = options_.nodes_kept_on;
-  scheduler_.emplace(spec, budget_at(begun_), options_.policy, PolicyOptions{.clock = options_.clock},
+  scheduler_.emplace(spec, budget_at(begun_).power, options_.policy, PolicyOptions{.clock = options_.clock},
                      static_cast<SchedulerHost&>(*this));
   Scheduler::Knowledge knowledge;
   knowledge.models = true;
@@ -190,16 +190,26 @@ void Controller::take_reports(Seconds now) {
 }
 
 bool Controller::take_order() {
-  std::optional<BudgetOrder> order;
+  std::vector<BudgetOrder> orders;
   {
     const std::lock_guard lock(mutex_);
-    order.swap(new_order_);
+    orders.swap(new_orders_);
   }
-  if (!order) return false;
-  // An order for a while leaves what counts afterwards as it was.
-  const Watts standing = !order_ ? Watts(0.0) : order_->until ? order_->afterwards : order_->budget;
-  order_ = PowerOrder{order->budget, order->until, order->until ? standing : order->budget};
-  store_.keep(*order_);
+  if (orders.empty()) return false;
+  PowerOrder all = order_.value_or(PowerOrder());
+  for (const BudgetOrder& one : orders) {
+    // Periods and an order for a while leave what counts afterwards as it was.
+    if (!one.periods.empty()) {
+      all.periods = one.periods;
+    } else if (one.until) {
+      all = {one.budget, one.until, all.until ? all.afterwards : all.budget, std::move(all.periods)};
+    } else {
+      all = {one.budget, std::nullopt, one.budget, {}};
+    }
+  }
+  store_.keep(all);
+  order_ = std::move(all);
+  ahead_ = Seconds(0.0);
   return true;
 }
 
@@ -500,9 +510,29 @@ void Controller::adopt(Seconds now) {
   }
 }
 
-Watts Controller::budget_at(Seconds now) const {
-  const Watts ordered = order_ ? order_->at(now) : Watts(0.0);
+Watts Controller::ordered_at(Seconds time) const {
+  const Watts ordered = order_ ? order_->at(time) : Watts(0.0);
   return ordered.value() > 0.0 ? ordered : options_.budget;
+}
+
+Controller::Budget Controller::budget_at(Seconds now) const {
+  Budget least{ordered_at(now), now};
+  std::optional<Seconds> change = now;
+  while (order_ && (change = order_->next_change(*change)) && *change <= ahead_) {
+    if (ordered_at(*change) < least.power) least = {ordered_at(*change), *change};
+  }
+  return least;
+}
+
+// What counts already goes on to count: jobs that have stopped for it do not start again before it begins.
+void Controller::look_ahead(Seconds now) {
+  const Seconds by_clocks = now + options_.lower_before;
+  ahead_ = std::max(ahead_, by_clocks);
+  std::optional<Seconds> change = by_clocks;
+  while (order_ && (change = order_->next_change(*change)) && *change <= by_clocks + options_.stop_within) {
+    const bool clocks_do = keeper_ && keeper_->lowest() + others_power_ <= ordered_at(*change);
+    if (!clocks_do) ahead_ = std::max(ahead_, *change);
+  }
 }
 
 // GPUs without jobs draw what idle ones do.
@@ -513,7 +543,8 @@ void Controller::set_limit(Seconds now) {
     if (job == jobs_.end() || job->second.index < 0) drawn += drawn_by_other(one);
   }
   others_power_ = drawn + options_.spec.idle * static_cast<double>(idle_gpus());
-  const Watts limit = std::max(Watts(1.0), budget_at(now) - others_power_);
+  look_ahead(now);
+  const Watts limit = std::max(Watts(1.0), budget_at(now).power - others_power_);
   const Watts before = scheduler_->state().power_limit;
   if (std::abs(limit / before - 1.0) <= kSmallChange) return;
   note_cause(fmt::format("{:.0f} W are for elastic jobs", limit.value()));

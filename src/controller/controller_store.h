@@ -10,6 +10,7 @@
 
 #include "controller/transition.h"
 #include "database/database.h"
+#include "wire/job_messages.h"
 
 namespace flyball {
 
@@ -55,14 +56,17 @@ struct NodeRecord {
   int failed = 0;       // how often the engine has given it up
 };
 
-// The watts of all GPUs that were ordered. From `until` (Unix time) on, `afterwards` counts: the order without an end
-// that held before, or 0 where there was none.
+// The watts of all GPUs that were ordered; 0 where nothing was. Until `until` (Unix time), or for good, it is `budget`;
+// then that of the period that there is, and else `afterwards`: the order without an end that held before.
 struct PowerOrder {
   Watts budget;
   std::optional<Seconds> until;
   Watts afterwards;
+  std::vector<JobLimits::Period> periods;  // rising in time; an order for good ends them
 
-  [[nodiscard]] Watts at(Seconds now) const { return until && now >= *until ? afterwards : budget; }
+  [[nodiscard]] Watts at(Seconds now) const;
+  // The next time after `now` at which that may change.
+  [[nodiscard]] std::optional<Seconds> next_change(Seconds now) const;
 };
 
 class ControllerStore {

@@ -73,6 +73,27 @@ def check_clocks(program, site, controller):
     print(f"at 0.7 times the watts, clocks went from {before:.0f} to {max(clocks(site)):.0f} MHz within "
           f"{time.monotonic() - begin:.2f} s")
     site.ask(program, "cluster", "budget", "20kW")
+    check_periods(program, site, controller)
+
+
+def check_periods(program, site, controller):
+    """A lower budget of a file is kept when it begins, and no longer than its period."""
+    DEMO.wait_until("higher clocks", 30, lambda: clocks(site) and max(clocks(site)) > 1400)
+    before, status = max(clocks(site)), controller.status()
+    begin_s = int(time.time()) + 10
+    row = [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)) for at in (begin_s, begin_s + 3)]
+    budget_w = 0.8 * (status["power_w"] + status["others_w"])
+    file = site.folder / "budget.csv"
+    file.write_text(f"from,until,power_w\n{row[0]},{row[1]},{budget_w:.0f}\n")
+    site.ask(program, "cluster", "budget", "--file", str(file))
+    time.sleep(max(0, begin_s - 8 - time.time()))
+    assert max(clocks(site)) == before, "clocks went down long before the period"
+    time.sleep(max(0, begin_s - time.time()))
+    status = controller.status()
+    measured_w = sum(one["measured_w"] or 0 for one in status["jobs"])
+    assert measured_w + status["others_w"] <= budget_w, status
+    print(f"when {budget_w:.0f} W began to be the budget, {measured_w + status['others_w']:.0f} W were drawn")
+    DEMO.wait_until("higher clocks after the period", 30, lambda: max(clocks(site)) > 1400)
 
 
 def lines(site, name):
