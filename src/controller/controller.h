@@ -66,11 +66,11 @@ struct ControllerOptions {
   // that are to start, once the engine answers again: one that has just begun may start them without GPUs.
   Seconds forgotten_for{10};
   NodeAgents* agents = nullptr;  // must outlive the controller; null: no clock is set, and no watts are read
-  // So long before a lower budget begins it counts already, so that clocks are lower by then; where jobs have to stop for
-  // it, `stop_within` longer.
+  // So long before a lower budget begins it counts already, so that clocks are lower by then; where jobs have to stop
+  // for it, `stop_within` longer.
   Seconds lower_before{5};
-  // Nodes that have been idle for so long are switched off; none: none is. How long they take to wake is ClusterSpec::wake
-  // until it was measured.
+  // Nodes that have been idle for so long are switched off; none: none is. How long they take to wake is
+  // ClusterSpec::wake until it was measured.
   std::optional<Seconds> nodes_off_after;
   int nodes_kept_on = 1;           // so many that are empty stay on, for what comes next
   Seconds meter_others_after{15};  // how long a job that is not elastic must run before its meters are believed

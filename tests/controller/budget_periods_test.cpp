@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <string>
 #include <vector>
+#include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "base/record.h"
 #include "controller/controller_site.h"
 
 namespace flyball {
@@ -13,6 +17,7 @@ namespace {
 
 using testing::a100_cluster;
 using testing::elastic;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::Site;
 
@@ -105,6 +110,34 @@ TEST(BudgetPeriods, StopJobsBeforeTheyBegin) {
   cycle_to(site, 66);
   EXPECT_EQ(site.gpus(1), 8);
   EXPECT_EQ(site.engine.starts[1], 3);
+}
+
+// Of `PUT /v1/cluster/budget`.
+TEST(BudgetPeriods, AreOrderedInPlaceOfOneBudget) {
+  const auto said = [](const char* text) -> std::string {
+    try {
+      (void)read_message<BudgetOrder>(nlohmann::json::parse(text));
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "taken";
+  };
+  EXPECT_EQ(said(R"({"budget_w": 900})"), "taken");
+  EXPECT_EQ(said(R"({"budget_w": 900, "until_s": 5})"), "taken");
+  EXPECT_EQ(said(R"({"periods": [{"from_unix_s": 1, "until_unix_s": 2, "power_w": 3},
+                                 {"from_unix_s": 2, "until_unix_s": 4, "power_w": 5}]})"),
+            "taken");
+  EXPECT_THAT(said("{}"), HasSubstr("budget_w: is missing or below 1"));
+  EXPECT_THAT(said(R"({"budget_w": 0.5})"), HasSubstr("budget_w: is missing or below 1"));
+  EXPECT_THAT(said(R"({"budget_w": 9, "periods": [{"from_unix_s": 1, "until_unix_s": 2, "power_w": 3}]})"),
+              HasSubstr("budget_w: is beside periods"));
+  EXPECT_THAT(said(R"({"until_s": 9, "periods": [{"from_unix_s": 1, "until_unix_s": 2, "power_w": 3}]})"),
+              HasSubstr("until_s: is beside periods"));
+  EXPECT_THAT(said(R"({"periods": [{"from_unix_s": 3, "until_unix_s": 3, "power_w": 3}]})"),
+              HasSubstr("periods[0].until_unix_s: is no later than from_unix_s"));
+  EXPECT_THAT(said(R"({"periods": [{"from_unix_s": 1, "until_unix_s": 3, "power_w": 3},
+                                   {"from_unix_s": 2, "until_unix_s": 4, "power_w": 5}]})"),
+              HasSubstr("periods[1].from_unix_s: lies before the end"));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ import sys
 
 import cluster
 from cluster import DEMO
-from controller_test import HERE, Controller, is_done, starts
+from controller_test import Controller, is_done, starts, submit
 
 BOOT_S = 3  # that a node takes at least to come back
 
@@ -34,11 +34,6 @@ def are_off(controller):
     return told and all(one["off"] for one in told.values())
 
 
-def submit(program, site, name, goal):
-    site.ask(program, "cluster", "submit", "--kind", "counting", "--iterations", str(goal), "--max", "4", "--",
-             "--output=/dev/null", str(HERE / "counting_job.py"), str(site.folder), name, str(goal))
-
-
 def alive(site):
     return [one["name"] for one in site.read_notes()
             if re.match("(slurmd|agent)-", one["name"]) and DEMO.start_of(one["pid"]) == one["start"]]
@@ -55,7 +50,7 @@ def play(program, site):
         # What one job could leave idle on the node that it wakes: three GPUs.
         DEMO.wait_until("watts of three GPUs", 10, lambda: abs(controller.status()["others_w"] / idle_w - 3) < 0.01)
 
-        submit(program, site, "killed", 60)
+        submit(program, site, "killed", 60, most=4)
         DEMO.wait_until("a node that wakes", 30,
                         lambda: any("power" in one["state"] and "up" in one["state"] for one in nodes(controller).values()))
         controller.kill()
@@ -64,7 +59,7 @@ def play(program, site):
         assert starts(site, "killed") == 1
 
         DEMO.wait_until("nodes that are off", 60, lambda: are_off(controller))
-        submit(program, site, "measured", 60)
+        submit(program, site, "measured", 60, most=4)
         DEMO.wait_until("the second job", 60, lambda: is_done(site, "measured"))
         woken = [one for one in nodes(controller).values() if one["wakes_measured"]]
         assert woken and all(BOOT_S < one["wake_s"] < 30 for one in woken), woken
@@ -76,7 +71,7 @@ def play(program, site):
 
         DEMO.wait_until("nodes that are off", 60, lambda: are_off(controller))
         (site.folder / "broken-n1").touch()
-        submit(program, site, "moved", 60)
+        submit(program, site, "moved", 60, most=4)
         DEMO.wait_until("the job on another node", 120, lambda: is_done(site, "moved"))
         told = nodes(controller)
         assert told["n1"]["wakes_failed"] == 1 and "down" in told["n1"]["state"], told["n1"]
