@@ -18,7 +18,7 @@ struct BudgetPeriod {
   std::string until;
   Seconds length;
   Watts power;
-  std::optional<Seconds> begin;  // Unix time; none where the file has seconds since any moment
+  std::optional<Seconds> begin{};  // Unix time; none where the file has seconds since any moment
 };
 
 // Returns the periods in the order of time, at least one. `source` is the name of the file in errors. Throws InputError
