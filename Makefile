@@ -72,6 +72,7 @@ slurm: slurm-build python ## test the plugin, an elastic job, a pipeline and the
 	@tests/slurm/slurm_test.py
 	@tests/slurm/controller_test.py
 	@tests/slurm/pipeline_test.py
+	@tests/slurm/nodes_off_test.py
 
 slurm-kills: slurm ## the same while controller, agents and Slurm's daemons are killed, SLURM_KILLS (default 50) times each
 	@tests/slurm/kills_test.py --kills $(SLURM_KILLS)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
@@ -33,12 +34,16 @@
 #include "draw/text_table.h"
 #include "net/client.h"
 #include "net/json_response.h"
+#include "plan/power_budget.h"
 #include "wire/cluster_messages.h"
 
 namespace flyball {
 namespace {
 
 constexpr Seconds kActWithin{0.5};
+constexpr Seconds kClocksSettle{4.0};  // until meters have shown lower ones
+constexpr std::string_view kWithNodesOff = "; it is for --nodes-off";
+constexpr Seconds kDay{86'400.0};
 constexpr std::size_t kShortestClusterToken = 16;
 
 // "12kW", "1.5 MW", "900" (watts).
@@ -54,6 +59,10 @@ Watts parse_watts(std::string_view option, std::string_view text) {
   const auto value = parse_number(number);
   if (value && *value * factor >= 1.0 && *value * factor <= 1e9) return Watts(*value * factor);
   throw UsageError(fmt::format("{} takes a power such as 900W or 12kW, not '{}'", option, text));
+}
+
+int parse_nodes(std::string_view option, std::string_view text) {
+  return static_cast<int>(parse_integer_within(option, text, 0, 1'000'000, "a number of nodes"));
 }
 
 // "18:00": when this is next, in local time. "90min" and the like: from now on.
@@ -107,6 +116,9 @@ struct ClusterRunOptions {
   Seconds engine_limit{10.0};
   Seconds restart{30.0};
   Seconds stop_within{30.0};
+  std::optional<Seconds> nodes_off;
+  std::optional<int> nodes_kept;
+  std::optional<Seconds> wake;
   bool dry_run = false;
   bool observe = false;
 };
@@ -160,6 +172,12 @@ ControllerOptions controller_options(const ClusterRunOptions& options, NodeAgent
   made.budget = *options.budget;
   made.stop_within = options.stop_within;
   made.act_within = kActWithin;
+  made.lower_before = std::max(made.lower_before, kClocksSettle + options.period);
+  made.nodes_off_after = options.nodes_off;
+  made.nodes_kept_on = options.nodes_kept.value_or(made.nodes_kept_on);
+  made.spec.wake = options.wake.value_or(made.spec.wake);
+  warn_if_ignored("--nodes-kept", options.nodes_kept.has_value(), options.nodes_off.has_value(), kWithNodesOff);
+  warn_if_ignored("--wake", options.wake.has_value(), options.nodes_off.has_value(), kWithNodesOff);
   if (options.observe) made.mode = ControllerMode::kObserves;
   if (options.dry_run) made.mode = ControllerMode::kDryRun;
   return made;
@@ -297,6 +315,13 @@ void add_run(const Command& parent) {
       "time that a job loses when its GPUs change, for decisions, until it was measured for its kind (default 30s)");
   add_value(command, "--stop-within", options->stop_within, parse_duration_or_zero, "TIME",
             "how long a job may take to end when it was asked to, before it is put back into the queue (default 30s)");
+  add_value(command, "--nodes-off", options->nodes_off, parse_duration_or_zero, "AFTER",
+            "switch nodes off by Slurm's power saving that have idled so long, and as long as they take to wake; on "
+            "again when a job is to run there (default: never)");
+  add_value(command, "--nodes-kept", options->nodes_kept, parse_nodes, "N",
+            "so many nodes without jobs stay on (default 1)");
+  add_value(command, "--wake", options->wake, parse_duration_or_zero, "TIME",
+            "time that a node takes from off to usable, for decisions, until it was measured (default 60s)");
   command.footer(
       "Elastic jobs are those whose comment has flyball:elastic,kind=NAME,iterations=N,\n"
       "min=1,max=8; with --plan-server, those with flyball:pipeline,kind=NAME,\n"
@@ -312,7 +337,8 @@ void add_run(const Command& parent) {
       "  flyball cluster run --budget 12kW --agent https://{node}:4938 \\\n"
       "    --agent-token-file /etc/flyball/token\n"
       "  flyball cluster run --budget 12kW --agent https://{node}:4938 \\\n"
-      "    --plan-server https://plan:4940 --plan-server-token-file /etc/flyball/plan-token");
+      "    --plan-server https://plan:4940 --plan-server-token-file /etc/flyball/plan-token\n"
+      "  flyball cluster run --budget 12kW --nodes-off 10min --dry-run");
   command.callback([options] { run_cluster(*options); });
 }
 
@@ -355,22 +381,39 @@ std::string clock_time(Seconds at) {
   const auto time = static_cast<std::time_t>(at.value());
   std::tm local{};
   ::localtime_r(&time, &local);
-  return fmt::format("{:02}:{:02}", local.tm_hour, local.tm_min);
+  const std::string day =
+      std::abs(at.value() - now_seconds()) < kDay.value()
+          ? ""
+          : fmt::format("{:04}-{:02}-{:02} ", local.tm_year + 1900, local.tm_mon + 1, local.tm_mday);
+  return fmt::format("{}{:02}:{:02}", day, local.tm_hour, local.tm_min);
+}
+
+std::string until_text(std::optional<Seconds> until, Watts next) {
+  if (!until) return "";
+  return fmt::format(" until {}", clock_time(*until)) +
+         (next.value() > 0.0 ? fmt::format(", then {:.0f} W", next.value()) : "");
 }
 
 std::string agent_text(const ClusterNodeStatus& node) {
+  if (node.off) return "off";
   if (node.agent.empty()) return "none";
   const std::string last = node.age ? fmt::format("answered {:.1f} s ago", node.age->value()) : "has never answered";
   const std::string text = node.power ? last : fmt::format("silent, {}; its GPUs count in full", last);
   return node.agent_trouble.empty() ? text : fmt::format("{}: {}", text, node.agent_trouble);
 }
 
+std::string wake_text(const ClusterNodeStatus& node) {
+  std::string text = node.wakes > 0 ? fmt::format("{:.1f} (of {})", node.wake.value(), node.wakes) : "-";
+  if (node.wakes_failed > 0) text += fmt::format(", failed {}", node.wakes_failed);
+  return text;
+}
+
 std::string status_text(const ClusterRunStatus& status) {
   std::string text = fmt::format(
       "{} {}; budget {:.0f} W{}, {:.0f} W of it for GPUs without elastic jobs; elastic jobs "
       "count {:.0f} of {:.0f} W\n",
-      status.policy, status.mode, status.budget.value(), status.until ? " until " + clock_time(*status.until) : "",
-      status.others.value(), status.power.value(), status.limit.value());
+      status.policy, status.mode, status.budget.value(), until_text(status.until, status.next), status.others.value(),
+      status.power.value(), status.limit.value());
   if (!status.trouble.empty()) text += fmt::format("Slurm does not answer: {}\n", status.trouble);
   if (!status.jobs.empty()) {
     TextTable jobs({"job", "<user", "<kind", "<state", "GPUs", "<on", "clock (MHz)", "counts (W)", "measured (W)",
@@ -398,10 +441,11 @@ std::string status_text(const ClusterRunStatus& status) {
     }
     text += "\n" + kinds.str();
   }
-  TextTable nodes({"<node", "<state", "GPUs used", "of", "<for elastic jobs", "power (W)", "<agent"});
+  TextTable nodes({"<node", "<state", "GPUs used", "of", "<for elastic jobs", "power (W)", "wakes in (s)", "<agent"});
   for (const ClusterNodeStatus& one : status.nodes) {
     nodes.add_row({one.node, one.state, fmt::to_string(one.gpus_used), fmt::to_string(one.gpus),
-                   one.ours ? "yes" : "no", one.power ? format_fixed(one.power->value(), 0) : "-", agent_text(one)});
+                   one.ours ? "yes" : "no", one.power ? format_fixed(one.power->value(), 0) : "-", wake_text(one),
+                   agent_text(one)});
   }
   return text + "\n" + nodes.str();
 }
@@ -428,13 +472,35 @@ void add_status(const Command& parent) {
 struct BudgetOptions {
   AskOptions ask;
   std::string budget;
+  std::optional<std::string> file;
   std::optional<Seconds> until;
 };
+
+BudgetOrder order_of(const BudgetOptions& options) {
+  if (options.budget.empty() != options.file.has_value()) {
+    throw UsageError("give either a power such as 12kW, or a file of budgets (--file)");
+  }
+  if (!options.budget.empty()) return {parse_watts("POWER", options.budget), options.until};
+  if (options.until) throw UsageError("--until is for a power; the periods of --file have ends of their own");
+  BudgetOrder order;
+  for (const BudgetPeriod& one : read_power_budget_file(*options.file)) {
+    if (!one.begin) {
+      throw InputError({*options.file}, "has seconds since any moment", "write dates, such as 2026-11-24T18:00:00Z");
+    }
+    order.periods.push_back({*one.begin, *one.begin + one.length, one.power});
+  }
+  if (order.periods.back().until <= Seconds(now_seconds())) {
+    throw InputError({*options.file}, "all its periods are over", "write one that has not ended");
+  }
+  return order;
+}
 
 void add_budget(const Command& parent) {
   const Command command = parent.add_subcommand("budget", "order another power budget of a controller");
   const auto options = std::make_shared<BudgetOptions>();
-  command.add_option("POWER", options->budget, "of all GPUs of the cluster: 900W, 12kW").required();
+  command.add_option("POWER", options->budget, "of all GPUs of the cluster: 900W, 12kW");
+  add_value(command, "--file", options->file, parse_path, "FILE",
+            "budgets for periods of time, as CSV with from,until,power_w and dates, in place of POWER");
   add_value(command, "--until", options->until, parse_until, "TIME",
             "time of day (18:00) or duration (3600s) after which the budget before counts again");
   add_ask_options(command, options->ask);
@@ -442,11 +508,16 @@ void add_budget(const Command& parent) {
   command.footer(
       "Examples:\n"
       "  flyball cluster budget 12kW\n"
-      "  flyball cluster budget 9kW --until 18:00 --controller unix:/run/cluster.sock");
+      "  flyball cluster budget 9kW --until 18:00 --controller unix:/run/cluster.sock\n"
+      "  flyball cluster budget --file tomorrow.csv");
   command.callback([options] {
-    const BudgetOrder order{parse_watts("POWER", options->budget), options->until};
+    const BudgetOrder order = order_of(*options);
     (void)ask(options->ask, "PUT", "/v1/cluster/budget", to_json(order).dump());
     if (options->ask.format == "json") return print_result(to_json(order).dump() + "\n");
+    if (!order.periods.empty()) {
+      return print_result(
+          fmt::format("{} periods, until {}\n", order.periods.size(), clock_time(order.periods.back().until)));
+    }
     print_result(fmt::format("{:g} W{}\n", order.budget.value(),
                              order.until ? " until " + clock_time(*order.until) : " from now on"));
   });

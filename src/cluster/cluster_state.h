@@ -29,6 +29,7 @@ struct ClusterSpec {
   bool node_shutdown = true;      // whether empty nodes are shut down; if false, all nodes are always on
   Seconds wake{60.0};             // how long a node takes from off to usable
   Seconds off_after{60.0};        // how long a node must be empty before it is shut down
+  int nodes_kept_on = 0;          // empty nodes that stay on; no job is moved to empty one of them
   Seconds profiling{240.0};       // how long the profiling of a size that is new to the job takes
 
   [[nodiscard]] int gpus() const { return nodes * gpus_per_node; }

@@ -340,7 +340,8 @@ void Scheduler::apply() {
   // Moving jobs pays if it empties a node that can then be shut down.
   if (state_.spec.node_shutdown && traits_.placement == PlacementRule::kPacked) {
     const int on_partial = state_.free_gpus_on() - placement_.empty_nodes_on() * state_.spec.gpus_per_node;
-    if (on_partial >= state_.spec.gpus_per_node) compact(placed);
+    const bool goes_off = placement_.empty_nodes_on() >= state_.spec.nodes_kept_on;
+    if (goes_off && on_partial >= state_.spec.gpus_per_node) compact(placed);
   }
 }
 

@@ -222,7 +222,7 @@ void ClockKeeper::pass(const std::vector<ClockedJob>& jobs, Watts limit, bool ac
   for (const ClockedJob& job : jobs) rows.push_back({&job, &kept_[job.job], look_at(job)});
   for (Row& row : rows) count(row, now);
   find_ceiling(rows, limit, now);
-  counted_ = Watts(0.0);
+  counted_ = lowest_ = Watts(0.0);
   is_settling_ = false;
   std::vector<std::pair<Row*, int>> raises;
   for (Row& row : rows) {
@@ -243,6 +243,7 @@ void ClockKeeper::pass(const std::vector<ClockedJob>& jobs, Watts limit, bool ac
     if (target <= has) kept.asked = target;
     if (target > has) raises.emplace_back(&row, target);
     counted_ += kept.power.counted;
+    lowest_ += power_at(row, 0);
     is_settling_ |= kept.lowered.has_value();
   }
   for (const auto& [row, target] : raises) {

@@ -68,6 +68,7 @@ class ClockKeeper {
   // Null for a job that the last pass was not told of.
   [[nodiscard]] const ClockedPower* of(std::int64_t job) const;
   [[nodiscard]] Watts counted() const { return counted_; }                     // by all jobs that draw
+  [[nodiscard]] Watts lowest() const { return lowest_; }                       // by the same, at the lowest clocks
   [[nodiscard]] Megahertz asked(std::int64_t job) const;                       // the highest clock that it is to have
   [[nodiscard]] int asked_speed(std::int64_t job) const;                       // -1: none
   [[nodiscard]] bool is_settling() const { return is_settling_; }              // whether another pass is due soon
@@ -131,6 +132,7 @@ class ClockKeeper {
   int ceiling_level_ = 0;
   std::optional<Megahertz> ceiling_;
   Watts counted_;
+  Watts lowest_;
   bool is_settling_ = false;
 };
 

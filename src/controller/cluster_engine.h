@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/names.h"
+#include "base/units.h"
 
 namespace flyball {
 
@@ -56,6 +58,7 @@ struct EngineJob {
   bool held = false;      // pending until start()
   bool put_back = false;  // held since it was put back into the queue, and by that
   bool depends = false;   // it waits for other jobs, held or not
+  bool for_nodes = true;  // it waits for nodes, or its turn at them, and not for a time, a limit or a licence
   // It is held, or has failed, by the engine's own doing: it could not be launched, or its node was lost.
   bool engine_failed = false;
   std::string reason;     // why it is pending or has failed, in the engine's words
@@ -72,12 +75,22 @@ struct EngineJob {
   [[nodiscard]] int gpu_count() const { return flyball::gpu_count(gpus); }
 };
 
+enum class NodePower {
+  kOn,
+  kGoingOff,  // an order to wake it would be lost
+  kOff,
+  kWaking
+};
+
 struct EngineNode {
   std::string name;
-  bool usable = true;    // neither down, drained nor reserved for maintenance
+  bool usable = true;    // neither down, drained nor reserved for maintenance; a node that is off may be
   std::string state;     // in the engine's words
   bool doubled = false;  // drained by the engine, since a job was started there of which it had forgotten a start
   int gpus = 0;
+  NodePower power = NodePower::kOn;
+  // Since when (Unix time) nothing has run there and no job is about to come; none: it is not so, or not known.
+  std::optional<Seconds> idle_since{};
 };
 
 // What the engine tells of a job or a node and cannot be read.
@@ -109,6 +122,9 @@ class ClusterEngine {
   virtual void resize(const EngineJob& job, const GpuShape& shape) = 0;
   virtual void start(const EngineJob& job) = 0;     // a held job may start
   virtual void resume(const EngineNode& node) = 0;  // a drained node may be used again
+  // Switches nodes off that have no jobs, or on again, which takes its time. One that has got a job meanwhile goes off
+  // after it.
+  virtual void set_power(const std::vector<std::string>& nodes, bool on) = 0;
   // Shows words for people with the job, in the place of those that were shown before; words of others stay.
   virtual void explain(const EngineJob& job, const std::string& words) = 0;
 

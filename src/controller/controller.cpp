@@ -42,6 +42,7 @@ Controller::Controller(ClusterEngine& engine, ControllerStore& store, Controller
   for (JobRecord& one : store_.jobs()) kept_[one.job] = one;
   for (Transition& one : store_.transitions()) kept_wanted_[one.job] = one;
   for (RestartCost& one : store_.restarts()) restarts_[one.kind] = one;
+  for (NodeRecord& one : store_.nodes()) node_records_[one.node] = one;
   order_ = store_.order();
   if (options_.agents != nullptr) keeper_.emplace(*options_.agents, options_.spec.clocks, options_.spec.limit);
   status_.policy = options_.policy;
@@ -73,10 +74,13 @@ void Controller::cycle(Seconds now) {
   read_jobs(now);
   if (options_.mode == ControllerMode::kActs) resume_nodes(now);
   find_others();
-  set_nodes();
+  set_nodes(now);
   adopt(now);
   set_limit(now);
-  if (options_.mode != ControllerMode::kObserves) decide(now);
+  if (options_.mode != ControllerMode::kObserves) {
+    decide(now);
+    switch_nodes(now);
+  }
   causes_.clear();
   std::vector<JobRecord> records;
   for (const std::int64_t id : std::exchange(changed_, {})) {
@@ -90,6 +94,7 @@ void Controller::cycle(Seconds now) {
   keep_clocks();
   if (options_.mode == ControllerMode::kActs) act(now);
   publish(now);
+  looked_at_ = now;
   const std::lock_guard lock(mutex_);
   status_.cycle = to_seconds(monotonic_now() - begin_ns);
 }
@@ -118,6 +123,7 @@ void Controller::started(int job, bool /*resumes*/) {
   if (one.first_start.value() < 0.0) one.first_start = scheduler_->state().now;
   one.in_transition = true;
   one.iterations_per_second = 0.0;
+  for (const GpuBlock& block : scheduler_->placement().blocks(job)) scheduler_->set_powered(block.node, true);
 }
 
 // ---- the decision
@@ -216,6 +222,10 @@ Watts Controller::drawn_by(const Job& job) const {
 }
 
 bool Controller::try_to(const char* what, const EngineJob& seen, const std::function<void()>& act) {
+  return try_to(fmt::format("{} job {}", what, seen.id), act);
+}
+
+bool Controller::try_to(const std::string& what, const std::function<void()>& act) {
   struct Open {
     explicit Open(std::mutex& working) : mutex(working) { mutex.unlock(); }
     ~Open() { mutex.lock(); }
@@ -228,7 +238,7 @@ bool Controller::try_to(const char* what, const EngineJob& seen, const std::func
     act();
     return true;
   } catch (const SystemError& error) {
-    log_(fmt::format("cannot {} job {}: {}", what, seen.id, error.what()));
+    log_(fmt::format("cannot {}: {}", what, error.what()));
     return false;
   }
 }
@@ -310,15 +320,19 @@ void Controller::step(Job& job, Seconds now) {
                                                    : power_on(job, job.wanted->target.gpus());
   const bool has_watts = drawn_ + needed <= scheduler_->state().spendable_power() || may_be_metered(job);
   const bool is_sure = !failed_at_ || now - *failed_at_ >= options_.forgotten_for;
-  facts.room = has_room(job.wanted->target) && has_watts && (clocked == nullptr || clocked->ready) &&
+  const bool awake = is_awake(job.wanted->target);
+  facts.room = awake && has_room(job.wanted->target) && has_watts && (clocked == nullptr || clocked->ready) &&
                job.not_before <= now && is_sure;
   facts.now = now;
   facts.stop_within = options_.stop_within;
   facts.asked = job.asked.value_or(now);
-  if (!facts.room && pending) {
+  // A job that runs goes on until the nodes are there.
+  const bool goes_on = !awake && job.seen.state == EngineJobState::kRunning && !facts.told;
+  if (goes_on || (!facts.room && pending)) {
     job.no_room = now;
     job.unattended = Seconds(0.0);
   }
+  if (goes_on) return;
   if (pending && job.seen.held) waits(job, now, facts.room);
   switch (next_step(*job.wanted, job.seen, facts)) {
     case TransitionStep::kWait: break;
@@ -414,7 +428,7 @@ ElasticAnswer Controller::report(std::int64_t job, std::optional<std::int64_t> u
 void Controller::order_budget(const BudgetOrder& order) {
   {
     const std::lock_guard lock(mutex_);
-    new_order_ = order;
+    new_orders_.push_back(order);
   }
   if (on_order_) on_order_();
 }
@@ -452,8 +466,15 @@ void Controller::publish(Seconds now) {
   ClusterRunStatus next;
   next.policy = options_.policy;
   next.mode = name_of(options_.mode);
-  next.budget = budget_at(now);
-  if (order_ && order_->until && now < *order_->until) next.until = order_->until;
+  const Budget budget = budget_at(now);
+  next.budget = budget.power;
+  std::optional<Seconds> change = budget.since;
+  while (order_ && (change = order_->next_change(*change))) {
+    if (ordered_at(*change) == budget.power) continue;
+    next.until = change;
+    next.next = ordered_at(*change);
+    break;
+  }
   next.others = others_power_;
   next.limit = scheduler_->state().power_limit;
   next.decisions = scheduler_->decisions();
@@ -483,6 +504,7 @@ void Controller::publish(Seconds now) {
     const bool ours = index != node_index_.end() && !scheduler_->placement().is_away(index->second);
     next.nodes.push_back({node.name, node.state, node.gpus, used_on(node.name), ours});
     show_agent(next.nodes.back());
+    show_wake(node, next.nodes.back());
   }
   const std::lock_guard lock(mutex_);
   next.cycle = status_.cycle;

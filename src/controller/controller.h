@@ -9,6 +9,9 @@
 // transition comes to nothing, the job is left as it is for a while, and for good the third time. A start of ours that
 // the engine could not make comes to nothing, too, and is made again.
 //
+// Where it may, it has the engine switch nodes off that have been idle for long, and wakes those on which the scheduler
+// has put a job, before that job stops where it runs (controller_nodes.cpp).
+//
 // With agents, the clocks of elastic jobs' GPUs are set as the scheduler decides and as the limit allows at each moment
 // (clock_keeper.h), and watts are those that the agents measure. Between two cycles, and while the engine does not
 // answer, adjust() does that alone. With a planning server, a pipeline job that says so is moved along its frontier in
@@ -25,6 +28,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/names.h"
@@ -63,8 +67,15 @@ struct ControllerOptions {
   // How long a job waits of which the engine has forgotten a start, since what was started may still run, and all jobs
   // that are to start, once the engine answers again: one that has just begun may start them without GPUs.
   Seconds forgotten_for{10};
-  NodeAgents* agents = nullptr;    // must outlive the controller; null: no clock is set, and no watts are read
-  JobPaces* plans = nullptr;       // likewise; null: pipeline jobs are left alone. Takes `agents`
+  NodeAgents* agents = nullptr;  // must outlive the controller; null: no clock is set, and no watts are read
+  JobPaces* plans = nullptr;     // likewise; null: pipeline jobs are left alone. Takes `agents`
+  // So long before a lower budget begins it counts already, so that clocks are lower by then; where jobs have to stop
+  // for it, `stop_within` longer.
+  Seconds lower_before{5};
+  // Nodes that have been idle for so long are switched off; none: none is. How long they take to wake is
+  // ClusterSpec::wake until it was measured.
+  std::optional<Seconds> nodes_off_after;
+  int nodes_kept_on = 1;           // so many that are empty stay on, for what comes next
   Seconds meter_others_after{15};  // how long a job that is not elastic must run before its meters are believed
 };
 
@@ -184,10 +195,16 @@ class Controller : private SchedulerHost {
   void set_restart(const RestartCost& cost);
   bool let_go(const JobRecord& record);
   void find_others();
-  void set_nodes();
   void adopt(Seconds now);
   bool adopt(Job& job, const GpuShape& shape, int speed);
-  [[nodiscard]] Watts budget_at(Seconds now) const;
+  // The budget that counts, the lowest of those ahead among them, and since when it is ordered.
+  struct Budget {
+    Watts power;
+    Seconds since;
+  };
+  [[nodiscard]] Watts ordered_at(Seconds time) const;
+  [[nodiscard]] Budget budget_at(Seconds now) const;
+  void look_ahead(Seconds now);
   void set_limit(Seconds now);
   int kind_of(const ElasticOption& option);
   void note_measured(int kind);
@@ -207,6 +224,7 @@ class Controller : private SchedulerHost {
   void step(Job& job, Seconds now);
   void settled(Job& job);
   void failed(Job& job, Seconds now, const std::string& why);
+  bool try_to(const std::string& what, const std::function<void()>& act);
   bool try_to(const char* what, const EngineJob& seen, const std::function<void()>& act);
   void set_held(Job& job, bool held);
   void hold(Job& job);
@@ -219,6 +237,18 @@ class Controller : private SchedulerHost {
   [[nodiscard]] bool may_be_metered(const Job& job) const;
   void publish(Seconds now);
   [[nodiscard]] ClusterJobStatus status_of(const Job& job) const;
+
+  // Nodes, and their power (controller_nodes.cpp).
+  void set_nodes(Seconds now);
+  void note_wake(const EngineNode& node, Seconds now);
+  void set_wake();
+  void switch_nodes(Seconds now);
+  void switch_to(bool on, const std::vector<std::string>& nodes, const std::string& why, Seconds now);
+  [[nodiscard]] bool is_awaited(Seconds now) const;
+  [[nodiscard]] bool is_awake(const GpuShape& target) const;
+  [[nodiscard]] bool is_dark(const EngineNode& node) const;
+  [[nodiscard]] int idle_gpus() const;
+  void show_wake(const EngineNode& node, ClusterNodeStatus& shown) const;
 
   // Clocks and watts (controller_clocks.cpp).
   [[nodiscard]] std::vector<ClockedJob> clocked_jobs() const;
@@ -266,6 +296,7 @@ class Controller : private SchedulerHost {
   Watts drawn_;                     // at most, by the scheduler's jobs as they run now or have been released
   std::set<std::int64_t> changed_;  // whose record is to be kept
   std::optional<PowerOrder> order_;
+  Seconds ahead_{0};                             // until when lower budgets count already
   std::map<std::string, RestartCost> restarts_;  // by kind
   Watts others_power_;
   std::optional<ClockKeeper> keeper_;
@@ -277,10 +308,15 @@ class Controller : private SchedulerHost {
   std::map<std::int64_t, OthersPeak> others_peaks_;  // by job
   std::optional<Seconds> failed_at_;                 // when the engine last did not answer
   std::map<std::string, Seconds> resume_after_;      // by node: when it may be tried again
-  bool was_away_ = true;                             // the engine, since the last cycle but one, for all we know
-  std::set<int> other_speeds_;                       // jobs of the scheduler whose speed was changed
-  EngineView view_;                                  // the last one
-  std::vector<std::string> causes_;                  // what has happened since the last decision
+  // By node and whether on: when it may be ordered again.
+  std::map<std::pair<std::string, bool>, Seconds> switch_after_;
+  std::map<std::string, NodeRecord> node_records_;  // by node
+  std::set<std::string> sleepers_;                  // nodes that are not on, and may be
+  std::optional<Seconds> looked_at_;                // when the last cycle was
+  bool was_away_ = true;                            // the engine, since the last cycle but one, for all we know
+  std::set<int> other_speeds_;                      // jobs of the scheduler whose speed was changed
+  EngineView view_;                                 // the last one
+  std::vector<std::string> causes_;                 // what has happened since the last decision
   std::vector<std::string> decided_;
 
   std::function<void()> on_order_;
@@ -288,7 +324,7 @@ class Controller : private SchedulerHost {
 
   mutable std::mutex mutex_;                  // guards what follows
   std::map<std::int64_t, TakenReport> told_;  // the last of each job
-  std::optional<BudgetOrder> new_order_;
+  std::vector<BudgetOrder> new_orders_;
   std::map<std::int64_t, std::int64_t> users_;  // by job
   std::set<std::int64_t> stops_;                // jobs that are to be told to stop
   bool has_looked_ = false;

@@ -52,12 +52,14 @@ void Controller::begin() {
   ClusterSpec& spec = options_.spec;
   spec.nodes = static_cast<int>(node_names_.size());
   spec.gpus_per_node = gpus;
-  spec.node_shutdown = false;
-  scheduler_.emplace(spec, budget_at(begun_), options_.policy, PolicyOptions{.clock = options_.clock},
+  spec.node_shutdown = options_.nodes_off_after.has_value();
+  spec.nodes_kept_on = options_.nodes_kept_on;
+  scheduler_.emplace(spec, budget_at(begun_).power, options_.policy, PolicyOptions{.clock = options_.clock},
                      static_cast<SchedulerHost&>(*this));
   Scheduler::Knowledge knowledge;
   knowledge.models = true;
   scheduler_->begin(knowledge);
+  set_wake();
   if (options_.agents != nullptr) options_.agents->wait_for_readings(kFirstReadings);
 }
 
@@ -195,16 +197,26 @@ void Controller::take_reports(Seconds now) {
 }
 
 bool Controller::take_order() {
-  std::optional<BudgetOrder> order;
+  std::vector<BudgetOrder> orders;
   {
     const std::lock_guard lock(mutex_);
-    order.swap(new_order_);
+    orders.swap(new_orders_);
   }
-  if (!order) return false;
-  // An order for a while leaves what counts afterwards as it was.
-  const Watts standing = !order_ ? Watts(0.0) : order_->until ? order_->afterwards : order_->budget;
-  order_ = PowerOrder{order->budget, order->until, order->until ? standing : order->budget};
-  store_.keep(*order_);
+  if (orders.empty()) return false;
+  PowerOrder all = order_.value_or(PowerOrder());
+  for (const BudgetOrder& one : orders) {
+    // Periods and an order for a while leave what counts afterwards as it was.
+    if (!one.periods.empty()) {
+      all.periods = one.periods;
+    } else if (one.until) {
+      all = {one.budget, one.until, all.until ? all.afterwards : all.budget, std::move(all.periods)};
+    } else {
+      all = {one.budget, std::nullopt, one.budget, {}};
+    }
+  }
+  store_.keep(all);
+  order_ = std::move(all);
+  ahead_ = Seconds(0.0);
   return true;
 }
 
@@ -431,18 +443,6 @@ void Controller::find_others() {
   }
 }
 
-void Controller::set_nodes() {
-  std::map<std::string, bool> usable;
-  for (const EngineNode& node : view_.nodes) usable[node.name] = node.usable;
-  for (int index = 0; at(index) < node_names_.size(); ++index) {
-    const std::string& name = node_names_[at(index)];
-    const bool away = !usable[name] || others_on_.count(name) != 0;
-    if (away == scheduler_->placement().is_away(index)) continue;
-    note_cause(fmt::format("node {} is {}", name, away ? "away" : "back"));
-    scheduler_->set_away(index, away);
-  }
-}
-
 bool Controller::adopt(Job& job, const GpuShape& shape, int speed) {
   const auto nodes = indices_of(shape);
   if (!nodes) return false;
@@ -452,6 +452,7 @@ bool Controller::adopt(Job& job, const GpuShape& shape, int speed) {
   job.index = index;
   ClusterJob& one = scheduler_->state().jobs[at(index)];
   one.power = power_on(job, one.gpus);
+  for (const int node : *nodes) scheduler_->set_powered(node, true);
   return true;
 }
 
@@ -516,33 +517,42 @@ void Controller::adopt(Seconds now) {
   }
 }
 
-Watts Controller::budget_at(Seconds now) const {
-  const Watts ordered = order_ ? order_->at(now) : Watts(0.0);
+Watts Controller::ordered_at(Seconds time) const {
+  const Watts ordered = order_ ? order_->at(time) : Watts(0.0);
   return ordered.value() > 0.0 ? ordered : options_.budget;
+}
+
+Controller::Budget Controller::budget_at(Seconds now) const {
+  Budget least{ordered_at(now), now};
+  std::optional<Seconds> change = now;
+  while (order_ && (change = order_->next_change(*change)) && *change <= ahead_) {
+    if (ordered_at(*change) < least.power) least = {ordered_at(*change), *change};
+  }
+  return least;
+}
+
+// What counts already goes on to count: jobs that have stopped for it do not start again before it begins.
+void Controller::look_ahead(Seconds now) {
+  const Seconds by_clocks = now + options_.lower_before;
+  ahead_ = std::max(ahead_, by_clocks);
+  std::optional<Seconds> change = by_clocks;
+  while (order_ && (change = order_->next_change(*change)) && *change <= by_clocks + options_.stop_within) {
+    const bool clocks_do = keeper_ && keeper_->lowest() + others_power_ <= ordered_at(*change);
+    if (!clocks_do) ahead_ = std::max(ahead_, *change);
+  }
 }
 
 // GPUs without jobs draw what idle ones do.
 void Controller::set_limit(Seconds now) {
-  int ours = 0;
-  for (const auto& [id, job] : jobs_) {
-    if (job.index >= 0) ours += scheduler_->state().jobs[at(job.index)].gpus;
-  }
-  int others = 0;
   Watts drawn;
-  int all = 0;
   for (const EngineJob& one : view_.jobs) {
     const auto job = jobs_.find(one.id);
     if (job != jobs_.end() && job->second.index >= 0) continue;
-    if (is_paced(one.id)) {
-      ours += one.gpu_count();
-      continue;
-    }
-    others += one.gpu_count();
-    drawn += drawn_by_other(one);
+    if (!is_paced(one.id)) drawn += drawn_by_other(one);
   }
-  for (const EngineNode& node : view_.nodes) all += node.gpus;
-  others_power_ = drawn + options_.spec.idle * std::max(0.0, double(all - ours - others));
-  const Watts limit = std::max(Watts(1.0), budget_at(now) - others_power_);
+  others_power_ = drawn + options_.spec.idle * static_cast<double>(idle_gpus());
+  look_ahead(now);
+  const Watts limit = std::max(Watts(1.0), budget_at(now).power - others_power_);
   const Watts before = scheduler_->state().power_limit;
   if (std::abs(limit / before - 1.0) <= kSmallChange) return;
   note_cause(fmt::format("{:.0f} W are for elastic jobs", limit.value()));

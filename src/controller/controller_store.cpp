@@ -10,7 +10,7 @@
 namespace flyball {
 namespace {
 
-constexpr std::int64_t kFormat = 4;
+constexpr std::int64_t kFormat = 5;
 constexpr std::int64_t kApplication = 0x666c7963;  // "flyc"
 
 constexpr const char* kTables = R"(
@@ -26,6 +26,9 @@ CREATE TABLE IF NOT EXISTS restarts(kind TEXT PRIMARY KEY, mean_s REAL NOT NULL,
   measured INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS orders(one INTEGER PRIMARY KEY CHECK(one=1), budget_w REAL NOT NULL, until REAL NOT NULL,
   afterwards_w REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS nodes(node TEXT PRIMARY KEY, asked REAL NOT NULL, mean_s REAL NOT NULL,
+  measured INTEGER NOT NULL, failed INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS periods(from_s REAL PRIMARY KEY, until_s REAL NOT NULL, power_w REAL NOT NULL) WITHOUT ROWID;
 )";
 
 std::int64_t pragma(Database& database, const char* sql) {
@@ -37,6 +40,27 @@ std::int64_t pragma(Database& database, const char* sql) {
 }
 
 }  // namespace
+
+Watts PowerOrder::at(Seconds now) const {
+  if (until && now < *until) return budget;
+  for (const JobLimits::Period& one : periods) {
+    if (one.from <= now && now < one.until) return one.power;
+  }
+  return until ? afterwards : budget;
+}
+
+std::optional<Seconds> PowerOrder::next_change(Seconds now) const {
+  std::optional<Seconds> next;
+  const auto consider = [&](Seconds time) {
+    if (time > now && (!next || time < *next)) next = time;
+  };
+  if (until) consider(*until);
+  for (const JobLimits::Period& one : periods) {
+    consider(one.from);
+    consider(one.until);
+  }
+  return next;
+}
 
 ControllerStore::ControllerStore(const std::string& path) : database_(path.empty() ? ":memory:" : path) {
   const std::int64_t application = pragma(database_, "PRAGMA application_id");
@@ -131,12 +155,26 @@ std::vector<RestartCost> ControllerStore::restarts() {
   return all;
 }
 
+std::vector<NodeRecord> ControllerStore::nodes() {
+  std::vector<NodeRecord> all;
+  Statement rows(database_, "SELECT node, asked, mean_s, measured, failed FROM nodes ORDER BY node");
+  while (rows.next()) {
+    all.push_back({rows.text(0), Seconds(rows.number(1)), rows.number(2), static_cast<int>(rows.integer(3)),
+                   static_cast<int>(rows.integer(4))});
+  }
+  return all;
+}
+
 std::optional<PowerOrder> ControllerStore::order() {
   Statement rows(database_, "SELECT budget_w, until, afterwards_w FROM orders");
   if (!rows.next()) return std::nullopt;
-  PowerOrder order{Watts(rows.number(0)), std::nullopt, Watts(rows.number(2))};
+  PowerOrder order{Watts(rows.number(0)), std::nullopt, Watts(rows.number(2)), {}};
   if (rows.number(1) > 0.0) order.until = Seconds(rows.number(1));
   rows.next();
+  Statement periods(database_, "SELECT from_s, until_s, power_w FROM periods ORDER BY from_s");
+  while (periods.next()) {
+    order.periods.push_back({Seconds(periods.number(0)), Seconds(periods.number(1)), Watts(periods.number(2))});
+  }
   return order;
 }
 
@@ -209,6 +247,20 @@ void ControllerStore::keep(const RestartCost& cost) {
   });
 }
 
+void ControllerStore::keep(const std::vector<NodeRecord>& nodes) {
+  in_transaction([&] {
+    Statement statement(database_, "REPLACE INTO nodes VALUES(?,?,?,?,?)");
+    for (const NodeRecord& one : nodes) {
+      statement.bind(1, std::string_view(one.node))
+          .bind(2, one.asked.value())
+          .bind(3, one.mean_s)
+          .bind(4, std::int64_t{one.measured})
+          .bind(5, std::int64_t{one.failed})
+          .run();
+    }
+  });
+}
+
 void ControllerStore::keep(const PowerOrder& order) {
   in_transaction([&] {
     Statement(database_, "REPLACE INTO orders VALUES(1,?,?,?)")
@@ -216,6 +268,11 @@ void ControllerStore::keep(const PowerOrder& order) {
         .bind(2, order.until ? order.until->value() : 0.0)
         .bind(3, order.afterwards.value())
         .run();
+    Statement(database_, "DELETE FROM periods").run();
+    Statement statement(database_, "INSERT INTO periods VALUES(?,?,?)");
+    for (const JobLimits::Period& one : order.periods) {
+      statement.bind(1, one.from.value()).bind(2, one.until.value()).bind(3, one.power.value()).run();
+    }
   });
 }
 

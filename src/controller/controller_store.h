@@ -10,6 +10,7 @@
 
 #include "controller/transition.h"
 #include "database/database.h"
+#include "wire/job_messages.h"
 
 namespace flyball {
 
@@ -46,14 +47,26 @@ struct RestartCost {
   int measured = 0;  // how often
 };
 
-// The watts of all GPUs that were ordered. From `until` (Unix time) on, `afterwards` counts: the order without an end
-// that held before, or 0 where there was none.
+// What a node takes to wake.
+struct NodeRecord {
+  std::string node;
+  Seconds asked;        // when (Unix time) it was last told to wake, until it has; 0: it was not, or has
+  double mean_s = 0.0;  // from the order until it is there
+  int measured = 0;     // how often
+  int failed = 0;       // how often the engine has given it up
+};
+
+// The watts of all GPUs that were ordered; 0 where nothing was. Until `until` (Unix time), or for good, it is `budget`;
+// then that of the period that there is, and else `afterwards`: the order without an end that held before.
 struct PowerOrder {
   Watts budget;
   std::optional<Seconds> until;
   Watts afterwards;
+  std::vector<JobLimits::Period> periods;  // rising in time; an order for good ends them
 
-  [[nodiscard]] Watts at(Seconds now) const { return until && now >= *until ? afterwards : budget; }
+  [[nodiscard]] Watts at(Seconds now) const;
+  // The next time after `now` at which that may change.
+  [[nodiscard]] std::optional<Seconds> next_change(Seconds now) const;
 };
 
 class ControllerStore {
@@ -66,6 +79,7 @@ class ControllerStore {
   [[nodiscard]] std::vector<JobRecord> jobs();
   [[nodiscard]] std::vector<MeasuredCost> costs();
   [[nodiscard]] std::vector<RestartCost> restarts();
+  [[nodiscard]] std::vector<NodeRecord> nodes();
   [[nodiscard]] std::optional<PowerOrder> order();
 
   void want(const std::vector<Transition>& changes);  // each in the place of its job's last one
@@ -74,6 +88,7 @@ class ControllerStore {
   void forget(std::int64_t job);  // with its transition
   void keep(const MeasuredCost& cost);
   void keep(const RestartCost& cost);
+  void keep(const std::vector<NodeRecord>& nodes);
   void keep(const PowerOrder& order);
 
  private:

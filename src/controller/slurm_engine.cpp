@@ -142,6 +142,8 @@ EngineJob read_job(const object& json) {
   // Not the reason, which is another one where the job is held as well.
   const std::string dependency = text_of(json, "dependency");
   job.depends = !dependency.empty() && dependency != "(null)";
+  static const std::vector<std::string> kForNodes = {"None", "Resources", "Priority", "ReqNodeNotAvail"};
+  job.for_nodes = std::ranges::find(kForNodes, job.reason) != kForNodes.end();
   job.restarts = static_cast<int>(number_of(json, "restart_cnt", 0));
   for (const char* const other : {"tres_per_job", "tres_per_task", "tres_per_socket", "het_job_id_set"}) {
     job.resizable = job.resizable && text_of(json, other).empty();
@@ -181,13 +183,26 @@ EngineNode read_node(const object& json) {
     std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   }
   node.state = fmt::format("{}", fmt::join(words, "+"));
-  static const std::vector<std::string> kAway = {
-      "down",   "drain",        "fail",          "not_responding", "maintenance",      "error",   "unknown",
-      "future", "powered_down", "powering_down", "reboot_issued",  "reboot_requested", "reserved"};
-  const auto away = std::ranges::count_if(
+  const auto has = [&](std::string_view word) { return std::ranges::count(words, word) != 0; };
+  // A node with jobs that is to go off after them is on.
+  const bool is_idle = !words.empty() && words.front() == "idle";
+  if (has("powering_up") || (has("powered_down") && has("power_up"))) {
+    node.power = NodePower::kWaking;
+  } else if (has("powered_down")) {
+    node.power = NodePower::kOff;
+  } else if (has("powering_down") || (has("power_down") && is_idle)) {
+    node.power = NodePower::kGoingOff;
+  }
+  // Other words, such as "planned", say that a job is about to come.
+  const auto idle_since = static_cast<double>(number_of(json, "last_busy", 0));
+  if (is_idle && words.size() == 1 && idle_since > 0.0) node.idle_since = Seconds(idle_since);
+  static const std::vector<std::string> kAway = {"down",    "drain",  "fail",          "maintenance",      "error",
+                                                 "unknown", "future", "reboot_issued", "reboot_requested", "reserved"};
+  auto away = std::ranges::count_if(
       words, [](const std::string& word) { return std::ranges::find(kAway, word) != kAway.end(); });
+  if (node.power == NodePower::kOn && has("not_responding")) ++away;
   node.usable = away == 0;
-  node.doubled = away == 1 && std::ranges::count(words, "drain") == 1 && text_of(json, "reason") == "Duplicate jobid";
+  node.doubled = away == 1 && has("drain") && text_of(json, "reason") == "Duplicate jobid";
   node.gpus = gpus_in(text_of(json, "gres")).count;
   return node;
 }
@@ -317,6 +332,12 @@ void SlurmEngine::start(const EngineJob& job) {
 
 void SlurmEngine::resume(const EngineNode& node) {
   (void)command_output(scontrol({"update", fmt::format("NodeName={}", node.name), "State=RESUME"}), limit_);
+}
+
+void SlurmEngine::set_power(const std::vector<std::string>& nodes, bool on) {
+  (void)command_output(scontrol({"update", fmt::format("NodeName={}", fmt::join(nodes, ",")),
+                                 on ? "State=POWER_UP" : "State=POWER_DOWN"}),
+                       limit_);
 }
 
 void SlurmEngine::explain(const EngineJob& job, const std::string& words) {

@@ -35,6 +35,7 @@ class SlurmEngine : public ClusterEngine {
   void resize(const EngineJob& job, const GpuShape& shape) override;
   void start(const EngineJob& job) override;
   void resume(const EngineNode& node) override;
+  void set_power(const std::vector<std::string>& nodes, bool on) override;
   void explain(const EngineJob& job, const std::string& words) override;
 
   // What may be asked of Slurm besides.

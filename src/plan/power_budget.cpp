@@ -63,7 +63,8 @@ std::vector<BudgetPeriod> read_power_budget(const std::string& source, std::stri
     }
     last = until;
     periods.push_back(
-        {std::string(csv.text("from")), std::string(csv.text("until")), to_seconds(until - from), Watts(power)});
+        {std::string(csv.text("from")), std::string(csv.text("until")), to_seconds(until - from), Watts(power), {}});
+    if (*dates) periods.back().begin = to_seconds(from);
   }
   if (periods.empty()) {
     throw InputError({source}, "there is no period", "add a row such as 0,3600,1200 below from,until,power_w");

@@ -1,7 +1,9 @@
-// A power budget over time, as `flyball plan --budget` takes it (docs/formats/budget.md).
+// A power budget over time, as `flyball plan --budget` and `flyball cluster budget --file` take it
+// (docs/formats/budget.md).
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,12 +12,13 @@
 
 namespace flyball {
 
-// The power that all GPUs of a job together may draw from one time until another.
+// The power that all GPUs of a job or cluster together may draw from one time until another.
 struct BudgetPeriod {
   std::string from;  // as in the file
   std::string until;
   Seconds length;
   Watts power;
+  std::optional<Seconds> begin{};  // Unix time; none where the file has seconds since any moment
 };
 
 // Returns the periods in the order of time, at least one. `source` is the name of the file in errors. Throws InputError

@@ -37,9 +37,26 @@ Record<ElasticAnswer> description_of(const ElasticAnswer* /*type*/) {
 Record<BudgetOrder> description_of(const BudgetOrder* /*type*/) {
   using R = BudgetOrder;
   return Record<R>::request("BudgetOrder", "The power budget of all GPUs of the cluster.")
-      .field("budget_w", &R::budget, "The budget.", {.needed = true, .minimum = 1, .maximum = kMostWatts})
+      .field("budget_w", &R::budget,
+             "The budget. It ends the periods that were ordered before, unless it is for a "
+             "while; 0: periods are ordered.",
+             {.minimum = 0, .maximum = kMostWatts})
       .field("until_s", &R::until, "Unix time from which the budget before this one counts again; missing: never.",
-             {.minimum = 0, .maximum = 1e11});
+             {.minimum = 0, .maximum = 1e11})
+      .field("periods", &R::periods,
+             "Budgets for periods of time, in their order, without overlap, in place of those that were ordered "
+             "before. Between and after them, what was ordered for good counts; a budget for a while counts first.",
+             {.most = kMostBudgetPeriods})
+      .check([](const JsonObject& object, R& order) {
+        check_periods(object, "periods", order.periods);
+        if (order.periods.empty() == (order.budget < Watts(1.0))) {
+          object.refuse("budget_w", order.periods.empty() ? "is missing or below 1" : "is beside periods",
+                        "order either a budget of 1 W or more, or periods");
+        }
+        if (order.until && !order.periods.empty()) {
+          object.refuse("until_s", "is beside periods", "leave it out; each period has its end");
+        }
+      });
 }
 
 Record<ClusterJobStatus> description_of(const ClusterJobStatus* /*type*/) {
@@ -81,7 +98,11 @@ Record<ClusterNodeStatus> description_of(const ClusterNodeStatus* /*type*/) {
       .field("agent_trouble", &R::agent_trouble, "What went wrong last with the agent; null: nothing.",
              {.empty_is_null = true})
       .field("power_w", &R::power, "Power that its GPUs' meters show; null: the agent is silent.")
-      .field("age_s", &R::age, "Time since the agent's last answer; null: there was none.");
+      .field("age_s", &R::age, "Time since the agent's last answer; null: there was none.")
+      .field("off", &R::off, "Whether it is switched off, so that its GPUs count as drawing nothing.")
+      .field("wake_s", &R::wake, "Time from the order to wake until it is there; 0: not measured.")
+      .field("wakes_measured", &R::wakes, "How many times that is the mean of.")
+      .field("wakes_failed", &R::wakes_failed, "How often it did not come back, and the cluster engine gave it up.");
 }
 
 Record<ClusterKindStatus> description_of(const ClusterKindStatus* /*type*/) {
@@ -100,6 +121,7 @@ Record<ClusterRunStatus> description_of(const ClusterRunStatus* /*type*/) {
       .field("mode", &R::mode, "acts, or observes.")
       .field("budget_w", &R::budget, "Power budget of all GPUs.")
       .field("until_s", &R::until, "Unix time until which it counts; null: for good.")
+      .field("next_w", &R::next, "Power budget from then on; 0: there is no other.")
       .field("others_w", &R::others, "The part of the budget that GPUs without elastic jobs take.")
       .field("limit_w", &R::limit, "The part that is left for elastic jobs.")
       .field("power_w", &R::power, "Power with which elastic jobs count.")

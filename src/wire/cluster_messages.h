@@ -9,6 +9,7 @@
 
 #include "base/described.h"
 #include "base/units.h"
+#include "wire/job_messages.h"
 
 namespace flyball {
 
@@ -32,8 +33,9 @@ struct ElasticAnswer {
 
 // PUT /v1/cluster/budget
 struct BudgetOrder {
-  Watts budget;
-  std::optional<Seconds> until;  // Unix time, when the budget before it counts again
+  Watts budget;                              // 0: `periods` are ordered
+  std::optional<Seconds> until;              // Unix time, when the budget before it counts again
+  std::vector<JobLimits::Period> periods{};  // rising in time, not overlapping; between them the budget before counts
 };
 
 // GET /v1/cluster/status
@@ -66,6 +68,10 @@ struct ClusterNodeStatus {
   std::string agent_trouble{};
   std::optional<Watts> power{};  // of its GPUs; none: the agent is silent
   std::optional<Seconds> age{};  // of the agent's last answer
+  bool off = false;              // it is switched off; its GPUs draw nothing
+  Seconds wake{};                // that it takes to wake; 0: it was not measured
+  int wakes = 0;                 // how many times that is the mean of
+  int wakes_failed = 0;          // how often the engine has given it up
 };
 struct ClusterKindStatus {
   std::string kind;
@@ -76,10 +82,11 @@ struct ClusterRunStatus {
   std::string policy;
   std::string mode;  // "acts", "observes"
   Watts budget;
-  std::optional<Seconds> until;
-  Watts others;  // of the budget, for GPUs without elastic jobs
-  Watts limit;   // what is left for elastic jobs
-  Watts power;   // that these count with
+  std::optional<Seconds> until;  // Unix time; none: for good
+  Watts next;                    // the budget from then on
+  Watts others;                  // of the budget, for GPUs without elastic jobs
+  Watts limit;                   // what is left for elastic jobs
+  Watts power;                   // that these count with
   std::int64_t decisions = 0;
   Seconds cycle;        // that the last cycle took
   std::string trouble;  // why the last cycle failed

@@ -13,6 +13,20 @@ constexpr double kLatestTime = 1e11;  // s since 1970
 
 }  // namespace
 
+void check_periods(const JsonObject& object, std::string_view field, const std::vector<JobLimits::Period>& periods) {
+  for (std::size_t i = 0; i < periods.size(); ++i) {
+    const JobLimits::Period& one = periods[i];
+    if (!(one.until > one.from)) {
+      object.refuse(fmt::format("{}[{}].until_unix_s", field, i), "is no later than from_unix_s",
+                    "exchange the two times");
+    }
+    if (i > 0 && one.from < periods[i - 1].until) {
+      object.refuse(fmt::format("{}[{}].from_unix_s", field, i), "lies before the end of the period before",
+                    "sort the periods by time, and let no two of them overlap");
+    }
+  }
+}
+
 Record<JobLimits::Period> description_of(const JobLimits::Period* /*type*/) {
   using R = JobLimits::Period;
   return Record<R>::request("BudgetPeriod", "A part of a power budget.")
@@ -20,7 +34,7 @@ Record<JobLimits::Period> description_of(const JobLimits::Period* /*type*/) {
              {.needed = true, .minimum = 0, .maximum = kLatestTime})
       .field("until_unix_s", &R::until, "When the period ends, after it begins.",
              {.needed = true, .minimum = 0, .maximum = kLatestTime})
-      .field("power_w", &R::power, "The most that all GPUs of the job may draw together meanwhile.",
+      .field("power_w", &R::power, "The most that all GPUs may draw together meanwhile.",
              {.needed = true, .minimum = kLeastLimit, .maximum = kMostLimit});
 }
 
@@ -41,19 +55,7 @@ Record<JobLimits> description_of(const JobLimits* /*type*/) {
              "Limits on the power for periods of time, in their order, without overlap. max_power_w holds as well, and "
              "alone between the periods.",
              {.left_out = true, .most = kMostBudgetPeriods})
-      .check([](const JsonObject& object, R& limits) {
-        for (std::size_t i = 0; i < limits.budget.size(); ++i) {
-          const R::Period& one = limits.budget[i];
-          if (!(one.until > one.from)) {
-            object.refuse(fmt::format("budget[{}].until_unix_s", i), "is no later than from_unix_s",
-                          "exchange the two times");
-          }
-          if (i > 0 && one.from < limits.budget[i - 1].until) {
-            object.refuse(fmt::format("budget[{}].from_unix_s", i), "lies before the end of the period before",
-                          "sort the periods by time, and let no two of them overlap");
-          }
-        }
-      });
+      .check([](const JsonObject& object, R& limits) { check_periods(object, "budget", limits.budget); });
 }
 
 Record<JobPowerStatus> description_of(const JobPowerStatus* /*type*/) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -17,6 +18,8 @@
 #include "wire/told_by_ranks.h"
 
 namespace flyball {
+
+class JsonObject;
 
 inline constexpr const char* kDefaultServerAddress = "127.0.0.1:4940";
 
@@ -563,6 +566,8 @@ struct RankSchedule {
 
 [[nodiscard]] Record<JobLimits::Period> description_of(const JobLimits::Period*);
 [[nodiscard]] Record<JobLimits> description_of(const JobLimits*);
+// Refuses periods of that field that end no later than they begin, or overlap.
+void check_periods(const JsonObject& object, std::string_view field, const std::vector<JobLimits::Period>& periods);
 [[nodiscard]] Record<JobRequest> description_of(const JobRequest*);
 [[nodiscard]] Record<JobRegistered> description_of(const JobRegistered*);
 [[nodiscard]] Record<RankRequest> description_of(const RankRequest*);

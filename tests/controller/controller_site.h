@@ -32,8 +32,8 @@ class Site {
   }
   // One second. A controller that is killed is started again.
   void cycle() {
-    engine.tick();
     now += Seconds(1.0);
+    engine.tick(now);
     try {
       controller->cycle(now);
     } catch (const Killed&) {

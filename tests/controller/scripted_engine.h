@@ -72,13 +72,29 @@ class ScriptedEngine : public ClusterEngine {
     ++one.restarts;
   }
 
-  // Lets time pass: what may start, starts.
-  void tick() {
+  EngineNode& node(const std::string& name) { return *std::ranges::find(view.nodes, name, &EngineNode::name); }
+  void set_state(EngineNode& one, NodePower power, std::optional<Seconds> idle_since = std::nullopt) {
+    one.power = power;
+    one.idle_since = idle_since;
+    switched_at[one.name] = now;
+  }
+
+  // Lets time pass: what may start, starts; nodes are off two seconds after the order, and back after `wake`.
+  void tick(Seconds to) {
+    now = to;
+    for (EngineNode& one : view.nodes) {
+      const Seconds since = now - switched_at[one.name];
+      if (one.power == NodePower::kGoingOff && since >= Seconds(2.0)) set_state(one, NodePower::kOff);
+      if (one.power == NodePower::kWaking && since >= wake) set_state(one, NodePower::kOn, now);
+      if (used(one.name) > 0) one.idle_since.reset();
+      if (used(one.name) == 0 && !one.idle_since && one.power == NodePower::kOn) one.idle_since = now;
+    }
     for (EngineJob& one : view.jobs) {
       if (one.state != EngineJobState::kPending || one.held || one.wanted.nodes.empty()) continue;
       const bool room = std::ranges::all_of(
           one.wanted.nodes, [&](const std::string& node) { return used(node) + one.wanted.gpus_per_node <= 4; });
       if (!room) continue;
+      for (const std::string& name : one.wanted.nodes) starts_on_sleepers += node(name).power != NodePower::kOn;
       one.state = EngineJobState::kRunning;
       for (const std::string& node : one.wanted.nodes) one.gpus.push_back({node, one.wanted.gpus_per_node, {}});
       ++starts[one.id];
@@ -128,6 +144,17 @@ class ScriptedEngine : public ClusterEngine {
       if (one.name == node.name) one = {one.name, true, "idle", false, one.gpus};
     }
   }
+  void set_power(const std::vector<std::string>& nodes, bool on) override {
+    std::string names;
+    for (const std::string& name : nodes) names += (names.empty() ? "" : ",") + name;
+    act((on ? "on " : "off ") + names, [&] {
+      for (const std::string& name : nodes) {
+        // As Slurm does: an order to wake is lost while the node goes off.
+        if (on && node(name).power == NodePower::kOff) set_state(node(name), NodePower::kWaking);
+        if (!on && node(name).power == NodePower::kOn) set_state(node(name), NodePower::kGoingOff);
+      }
+    });
+  }
   void explain(const EngineJob& /*seen*/, const std::string& /*words*/) override {}
 
   EngineView view;
@@ -139,17 +166,25 @@ class ScriptedEngine : public ClusterEngine {
   bool refuses = false;              // every act fails
   bool is_away = false;              // it does not answer
   int starts_refused = 0;            // the next so many fail
+  Seconds wake{10.0};                // that a node takes to
+  int starts_on_sleepers = 0;        // on nodes that were not on
+  Seconds now{0.0};
+  std::map<std::string, Seconds> switched_at;
   std::function<void()> on_start = [] {};
 
  private:
   template <class Do>
   void act(const std::string& what, const EngineJob& seen, const Do& done) {
+    act(what + " " + std::to_string(seen.id), [&] { done(job(seen.id)); });
+  }
+  template <class Do>
+  void act(const std::string& what, const Do& done) {
     if (refuses) throw SystemError("Slurm backup controller in standby mode");
     const bool last = static_cast<int>(acts.size()) == kill_at;
     if (last) kill_at = -1;
     if (last && !kill_after) throw Killed();
-    acts.push_back(what + " " + std::to_string(seen.id));
-    done(job(seen.id));
+    acts.push_back(what);
+    done();
     if (last) throw Killed();
   }
 };

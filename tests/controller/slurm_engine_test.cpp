@@ -154,6 +154,40 @@ TEST(SlurmEngine, LeavesOutWhatCannotBeRead) {
   EXPECT_EQ(odd.size(), 4U);
 }
 
+// State, flags and last_busy of nodes as 22.05.8 showed them: idle; about to get a job; told to go off, going, off,
+// told to wake, waking; one that did not come back within ResumeTimeout, and the same after State=RESUME; off and
+// drained; one with jobs that is to go off after them.
+TEST(SlurmEngine, ReadsWhichNodesAreOff) {
+  using P = NodePower;
+  struct Row {
+    const char* state;
+    const char* flags;
+    P power;
+    bool usable;
+    bool idle;
+  };
+  for (const Row& row :
+       {Row{"idle", "", P::kOn, true, true}, Row{"idle", R"("PLANNED")", P::kOn, true, false},
+        Row{"idle", R"("POWER_DOWN")", P::kGoingOff, true, false},
+        Row{"idle", R"("POWERING_DOWN")", P::kGoingOff, true, false},
+        Row{"idle", R"("POWERED_DOWN")", P::kOff, true, false},
+        Row{"idle", R"("POWER_UP","POWERED_DOWN")", P::kWaking, true, false},
+        Row{"idle", R"("NOT_RESPONDING","POWERING_UP")", P::kWaking, true, false},
+        Row{"down", R"("POWERED_DOWN","NOT_RESPONDING")", P::kOff, false, false},
+        Row{"idle", R"("POWERED_DOWN","NOT_RESPONDING")", P::kOff, true, false},
+        Row{"idle", R"("DRAIN","POWERED_DOWN")", P::kOff, false, false},
+        Row{"idle", R"("NOT_RESPONDING")", P::kOn, false, false},
+        Row{"allocated", R"("POWER_DOWN")", P::kOn, true, false}, Row{"mixed", "", P::kOn, true, false}}) {
+    SCOPED_TRACE(std::string(row.state) + " " + row.flags);
+    const auto nodes = parse_slurm_nodes(R"({"nodes": [{"name": "n1", "last_busy": 1795689866, "state": ")" +
+                                         std::string(row.state) + R"(", "state_flags": [)" + row.flags + "]}]}");
+    ASSERT_EQ(nodes.size(), 1U);
+    EXPECT_EQ(nodes[0].power, row.power);
+    EXPECT_EQ(nodes[0].usable, row.usable);
+    EXPECT_EQ(nodes[0].idle_since, row.idle ? std::optional(Seconds(1795689866.0)) : std::nullopt);
+  }
+}
+
 // As `scontrol show hostnames` prints them.
 TEST(SlurmEngine, ExpandsListsOfNodes) {
   EXPECT_THAT(expand_node_list("n1"), ElementsAre("n1"));

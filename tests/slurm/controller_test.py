@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The controller on a real Slurm: three elastic jobs on four nodes. One ends, and another grows. The controller is
-killed with SIGKILL in the middle of that and started again. Clocks follow the budget, and are capped when the
-controller has ended. Status 77: it cannot run here.
+killed with SIGKILL in the middle of that and started again. Clocks follow the budget, also one of a file, and are capped
+when the controller has ended. Status 77: it cannot run here.
 """
 
 import json
@@ -21,8 +21,8 @@ GOALS = {"short": 60, "middle": 600, "long": 600}
 class Controller:
     """`flyball cluster run` as a process that can be killed."""
 
-    def __init__(self, program, site):
-        self.program, self.site = program, site
+    def __init__(self, program, site, *options):
+        self.program, self.site, self.options = program, site, options
         self.socket = site.folder / "controller.sock"
         self.site.environment["FLYBALL_CLUSTER"] = f"unix:{self.socket}"
         self.start()
@@ -32,7 +32,7 @@ class Controller:
         self.process = subprocess.Popen(
             [self.program, "cluster", "run", "--budget", "20kW", "--policy", "powerflow", "--socket", self.socket,
              "--agent", f"{self.site.folder}/agent-{{node}}.sock", "--period", "500ms", "--restart", "5s",
-             "--stop-within", "10s", "--database", self.site.folder / "controller.db"],
+             "--stop-within", "10s", "--database", self.site.folder / "controller.db", *self.options],
             env=self.site.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def kill(self):
@@ -42,6 +42,11 @@ class Controller:
     def status(self):
         told = self.site.ask(self.program, "cluster", "status", "--format", "json", check=False)
         return json.loads(told) if told.startswith("{") else {"jobs": []}
+
+
+def submit(program, site, name, goal, most=8):
+    site.ask(program, "cluster", "submit", "--kind", name, "--iterations", str(goal), "--max", str(most), "--",
+             "--output=/dev/null", str(HERE / "counting_job.py"), str(site.folder), name, str(goal))
 
 
 def boards(site):
@@ -73,6 +78,43 @@ def check_clocks(program, site, controller):
     print(f"at 0.7 times the watts, clocks went from {before:.0f} to {max(clocks(site)):.0f} MHz within "
           f"{time.monotonic() - begin:.2f} s")
     site.ask(program, "cluster", "budget", "20kW")
+
+
+def check_periods(program, site, controller):
+    """A lower budget of a file is kept when it begins, by clocks or fewer GPUs, and no longer than its period."""
+    # The job itself does nothing on its boards, of which no clock could lower the watts.
+    load = [subprocess.Popen([program, "sim", "work", "--name", f"{site.sim}-{node}", "--gpu", str(gpu), "--seconds", "300"],
+                             stdout=subprocess.DEVNULL) for node in DEMO.NODES for gpu in range(DEMO.GPUS)]
+    try:
+        check_periods_at_work(program, site, controller)
+    finally:
+        for process in load:
+            process.kill()
+            process.wait()
+
+
+def check_periods_at_work(program, site, controller):
+    submit(program, site, "day", 2000)
+    DEMO.wait_until("a job that runs", 60, lambda: clocks(site) and any(
+        one["state"] == "running" and one["measured_w"] for one in controller.status()["jobs"]))
+    before, status = max(clocks(site)), controller.status()
+    begin_s = int(time.time()) + 21
+    row = [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)) for at in (begin_s, begin_s + 3)]
+    budget_w = 0.92 * (status["power_w"] + status["others_w"])
+    file = site.folder / "budget.csv"
+    file.write_text(f"from,until,power_w\n{row[0]},{row[1]},{budget_w:.0f}\n")
+    site.ask(program, "cluster", "budget", "--file", str(file))
+    time.sleep(max(0, begin_s - 17 - time.time()))  # 5 s ahead and, where jobs have to stop, --stop-within
+    assert max(clocks(site)) == before, "clocks went down long before the period"
+    time.sleep(max(0, begin_s - time.time()))
+    status = controller.status()
+    measured_w = sum(one["measured_w"] or 0 for one in status["jobs"])
+    assert measured_w + status["others_w"] <= budget_w, status
+    print(f"when {budget_w:.0f} W began to be the budget, {measured_w + status['others_w']:.0f} W were drawn, at "
+          f"{max(clocks(site), default=0):.0f} MHz")
+    DEMO.wait_until("the budget before", 10, lambda: controller.status().get("budget_w") == 20000)
+    DEMO.wait_until("higher clocks after the period", 60, lambda: max(clocks(site), default=0) == before)
+    DEMO.wait_until("the end of the job", 120, lambda: is_done(site, "day"))
 
 
 def lines(site, name):
@@ -109,8 +151,7 @@ def play(program, site):
     try:
         DEMO.wait_until("the controller", 30, lambda: controller.socket.exists())
         for name, goal in GOALS.items():
-            site.ask(program, "cluster", "submit", "--kind", name, "--iterations", str(goal), "--max", "8", "--",
-                     "--output=/dev/null", str(HERE / "counting_job.py"), str(site.folder), name, str(goal))
+            submit(program, site, name, goal)
         DEMO.wait_until("three jobs that run", 60, lambda: all(starts(site, name) for name in GOALS))
         check_clocks(program, site, controller)
         DEMO.wait_until("the end of the short job", 60, lambda: is_done(site, "short"))
@@ -122,6 +163,7 @@ def play(program, site):
         controller.start()
         DEMO.wait_until("the end of all jobs", 120, lambda: all(is_done(site, name) for name in GOALS))
         DEMO.wait_until("no jobs", 30, lambda: not controller.status()["jobs"])
+        check_periods(program, site, controller)
     except BaseException:
         print((site.folder / "controller.log").read_text(), *(lines(site, name) for name in GOALS), sep="\n")
         raise
