@@ -16,10 +16,10 @@ namespace {
 
 constexpr int kPlaces = 16;       // of the trough's window
 constexpr int kMostWindows = 64;  // on each side
-constexpr double kRounding = 1e-7;
+constexpr double kBoundRounding = 1e-7;
 
 double seconds_of(Nanoseconds time) { return to_seconds(time).value(); }
-double power_of(const ClockOption& option) {
+double watts_of(const ClockOption& option) {
   return option.energy.value() / seconds_of(std::max<Nanoseconds>(1, to_nanoseconds(option.time)));
 }
 
@@ -137,8 +137,8 @@ class RampBound {
         double most = 0.0;
         for (const ClockOption& option : type.options) {
           if (type.waits) continue;
-          most = std::max(most, power_of(option));
-          stage.least = std::min(stage.least, power_of(option));
+          most = std::max(most, watts_of(option));
+          stage.least = std::min(stage.least, watts_of(option));
         }
         if (is_work(type)) {
           if (work == 0.0) stage.first_begin = begin(i);
@@ -155,7 +155,7 @@ class RampBound {
         if (!(shortest > 0.0)) continue;
         for (const ClockOption& option : type.options) {
           const double ratio = duration_of(option) / shortest;
-          const double above = std::max(0.0, power_of(option) - stage.least);
+          const double above = std::max(0.0, watts_of(option) - stage.least);
           per_work.push_back({option.frequency, Seconds(ratio), Joules(above * ratio)});
         }
       }
@@ -167,7 +167,7 @@ class RampBound {
       if (type.occupies_stage) continue;
       const double charged = charged_blocking(type, blocking[at(type.stage)]).value();
       for (const ClockOption& option : type.options) {
-        const double above = power_of(option) - charged;
+        const double above = watts_of(option) - charged;
         if (above > 0.0) beside_.push_back({begin(i), after(i), above, duration_of(option)});
       }
     }
@@ -240,7 +240,7 @@ class RampBound {
       const double together = by_end - trough.done[s] - between;
       both += 2.0 * least + std::max(of_first + of_last, stage.energy_above_least(together, free_after + free_before));
     }
-    const double most = trough.allowed * (1.0 + kRounding);
+    const double most = trough.allowed * (1.0 + kBoundRounding);
     return first > most || last > most || both > 2.0 * most;
   }
 
