@@ -51,7 +51,7 @@ TEST(Messages, AreListedAndDescribed) {
   const Ran list = run_flyball({"messages", "--format", "json"});
   ASSERT_EQ(list.status, 0) << list.err;
   EXPECT_THAT(list.json().at("messages"),
-              ::testing::Contains(json{{"message", "StragglerNotice"}, {"interface", "server"}, {"fields", 4}}));
+              ::testing::Contains(json{{"message", "StragglerNotice"}, {"interface", "server"}, {"fields", 5}}));
   const Ran one = run_flyball({"messages", "LeaseRequest", "--format", "json"});
   ASSERT_EQ(one.status, 0) << one.err;
   EXPECT_EQ(one.json().at("properties").at("heartbeat_timeout_s").at("maximum"), 60);
