@@ -79,14 +79,6 @@ def kill(site, controller, victim, chance):
     return name
 
 
-def said(controller):
-    """Why each job is where it is, if the controller answers."""
-    try:
-        return controller.status()
-    except OSError as error:
-        return f"the controller does not answer: {error}"
-
-
 def play(program, site, kills, chance):
     controller, jobs = Controller(program, site), Jobs(program, site)
     order = [victim for victim in VICTIMS for _ in range(kills)]
@@ -105,7 +97,7 @@ def play(program, site, kills, chance):
         # Slurm may have forgotten that a job has ended, and shows that it runs until the job's node next registers.
         DEMO.wait_until("no jobs", 300, lambda: not controller.status()["jobs"])
     except BaseException:
-        print((site.folder / "controller.log").read_text()[-6000:], said(controller), site.ask("squeue", check=False),
+        print((site.folder / "controller.log").read_text()[-6000:], controller.status(), site.ask("squeue", check=False),
               site.ask("scontrol", "show", "job", check=False)[-6000:], *((name, lines(site, name)) for name in jobs.left()),
               sep="\n")
         raise
