@@ -1,4 +1,4 @@
-"""What a session looks up in PyTorch where the program uses it; nothing here imports it."""
+"""What a session takes from PyTorch where the program uses it; nothing here imports it."""
 
 from __future__ import annotations
 
@@ -22,3 +22,8 @@ def stream_handle(stream: Any) -> int:
             raise ValueError("there is no PyTorch that uses a GPU in this process: pass the stream")
         stream = torch.cuda.current_stream()
     return stream.cuda_stream
+
+
+def plain(value: Any) -> Any:
+    """What json does not know: numbers and arrays of NumPy and PyTorch, other sequences."""
+    return value.tolist() if hasattr(value, "tolist") else list(value)

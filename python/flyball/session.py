@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from flyball import _native
 from flyball._memory import MemoryWatch
-from flyball._pytorch import pytorch_with_gpu, stream_handle
+from flyball._pytorch import plain, pytorch_with_gpu, stream_handle
 from flyball.meter import _wait_for_gpu_work
 
 # They have no clock of their own in a plan, so that nothing is asked for after them.
@@ -129,11 +129,6 @@ class Window:
     energy_j: float = float("nan")
     complete: bool = True  # False: the counter hung, failed or stood still; the energy is less than what flowed
     problem: str = ""  # why
-
-
-def _plain(value: Any) -> Any:
-    """What json does not know: numbers and arrays of NumPy and PyTorch, other sequences."""
-    return value.tolist() if hasattr(value, "tolist") else list(value)
 
 
 class Session:
@@ -294,7 +289,7 @@ class Session:
         self._memory = None  # what measures it
         self._native = None
         try:
-            self._native = _native.Session(json.dumps(options, allow_nan=False, default=_plain), notice)
+            self._native = _native.Session(json.dumps(options, allow_nan=False, default=plain), notice)
         except _native.DeviceError as error:
             if required:
                 raise

@@ -123,8 +123,8 @@ void Session::send_or_less(Send send, LeaveOut leave_out) {
   });
 }
 
-// A server of an earlier version knows nothing of memory, of ranks that cannot measure themselves, or of clocks ahead; it
-// plans with changes that come late.
+// A server of an earlier version knows nothing of memory, of ranks that cannot measure themselves, or of clocks ahead.
+// It plans with changes that come late.
 RankRegistered Session::join(const RankRequest& rank) {
   try {
     return reporting_->join(options_.job, rank);

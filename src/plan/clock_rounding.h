@@ -115,8 +115,8 @@ class ClockRounder {
   };
   // Makes the present plan cheaper within `deadline`, which the plan must meet already. In turns, from the earliest and
   // from the latest times that the plan allows, some random paths are searched, until five turns have brought nothing.
-  // Then the cheapest plan is disturbed as often as `how` says: half of the operations in one half of the order are sped
-  // up, three quarters of all are passed over in a first filling of the slack, and paths are searched until a turn
+  // Then the cheapest plan is disturbed as often as `how` says: half of the operations in one half of the order are
+  // sped up, three quarters of all are passed over in a first filling of the slack, and paths are searched until a turn
   // brings nothing; what comes of it is kept if it is cheaper.
   void polish(Nanoseconds deadline, const Polish& how);
   void polish(Nanoseconds deadline) { polish(deadline, {}); }

@@ -231,18 +231,7 @@ struct PromiseReport {
   std::int64_t session = 0;     // a number of the session that counts `savings`, above 0; 0: not told
 };
 
-// What of a rank takes longer than when it was profiled. Transfers are named as their instructions are.
-enum class PaceOf {
-  kComputing,
-  kTransfer,      // activations to the next stage
-  kTransferBack,  // gradients to the stage before
-  kReduction,     // of the gradients, among the pipelines
-};
-template <>
-inline constexpr auto kNamesOf<PaceOf> = name_list("computing", "p2p", "p2p_back", "gradient_sync");
-inline constexpr std::size_t kPacesOfRank = 4;
-
-// Why it does.
+// Why something of a rank takes longer than when it was profiled.
 enum class PaceCause {
   kUnknown,
   kComputation,    // its computations take longer, at the clock that is asked for

@@ -1,6 +1,8 @@
-// Parts of a job's status that its ranks have told: why some do not measure themselves, and what fits into memory.
+// Parts of what ranks tell and of a job's status: what of them may be slow, why some do not measure themselves, and
+// what fits into memory.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "base/described.h"
@@ -8,6 +10,17 @@
 #include "base/units.h"
 
 namespace flyball {
+
+// What of a rank takes longer than when it was profiled. Transfers are named as their instructions are.
+enum class PaceOf {
+  kComputing,
+  kTransfer,      // activations to the next stage
+  kTransferBack,  // gradients to the stage before
+  kReduction,     // of the gradients, among the pipelines
+};
+template <>
+inline constexpr auto kNamesOf<PaceOf> = name_list("computing", "p2p", "p2p_back", "gradient_sync");
+inline constexpr std::size_t kPacesOfRank = 4;
 
 // A rank that does not measure itself, as it says.
 struct UnprofiledRank {

@@ -255,9 +255,9 @@ TEST(Perseus, SamePlansWithAnyNumberOfThreads) {
   }
 }
 
-// HiGHS bounds what any plan of measured clocks takes on stages that Perseus's authors measured (make discrete-bound, 12
-// microbatches, as fast as all-maximum clocks, 20 minutes each): 11,092.7 J for GPT-3 175B and 6,370.6 J for Bloom 176B.
-// Both are too far from the relaxed bound for the first searches to be the last.
+// HiGHS bounds what any plan of measured clocks takes on stages that Perseus's authors measured (make discrete-bound,
+// 12 microbatches, as fast as all-maximum clocks, 20 minutes each): 11,092.7 J for GPT-3 175B and 6,370.6 J for Bloom
+// 176B. Both are too far from the relaxed bound for the first searches to be the last.
 TEST(Perseus, IsNearTheBestPlanOfMeasuredClocks) {
   const auto data = testing::shared_data();
   if (!data) GTEST_SKIP() << testing::kNoSharedData;
