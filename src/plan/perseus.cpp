@@ -226,11 +226,14 @@ class Crawl {
       options += static_cast<std::int64_t>(problem_.choices[static_cast<std::size_t>(computation.type)].pareto.size());
     }
     const auto plans = static_cast<int>(std::clamp<std::int64_t>(kFurtherWork / options, kFewestFurther, kMostFurther));
-    for (const Nanoseconds time : rounding_->asked()) {
+    std::vector<Nanoseconds> far = rounding_->asked();
+    std::erase_if(far, [&](Nanoseconds time) {
       const double net = frontier_.points()[frontier_.lookup(time)].net_joules;
       const double joules = net + (problem_.total_blocking() * to_seconds(time)).value();
-      if (net - bound.at(time) > kNearEnough * joules) rounding_->search_further(time, plans, kDisturbances);
-    }
+      return !(net - bound.at(time) > kNearEnough * joules);
+    });
+    if (far.empty()) return;
+    for (const Nanoseconds time : far) rounding_->search_further(time, plans, kDisturbances);
     rounding_->finish();
     frontier_.finish();
   }
