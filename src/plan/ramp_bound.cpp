@@ -76,26 +76,25 @@ struct Stage {
   }
   // The most energy from the iteration's beginning until a moment, or from so long before its end.
   [[nodiscard]] double most_from_begin(double until) const {
-    double energy = 0.0;
-    double power = idle;
-    double since = 0.0;
-    for (auto one = operations.begin(); one != operations.end() && one->begin < until; ++one) {
-      energy += power * (one->begin - since);
-      since = one->begin;
-      power = std::max(power, one->most);
-    }
-    return energy + power * (until - since);
+    return most_within(until, operations.begin(), operations.end(), &Operation::begin);
   }
   [[nodiscard]] double most_until_end(double left) const {
+    return most_within(left, operations.rbegin(), operations.rend(), &Operation::after);
+  }
+
+ private:
+  // Operations come in the order of `distance`, at which each may be the first to run.
+  template <class Iterator>
+  [[nodiscard]] double most_within(double time, Iterator one, const Iterator& last, double Operation::*distance) const {
     double energy = 0.0;
     double power = idle;
     double since = 0.0;
-    for (auto one = operations.rbegin(); one != operations.rend() && one->after < left; ++one) {
-      energy += power * (one->after - since);
-      since = one->after;
+    for (; one != last && (*one).*distance < time; ++one) {
+      energy += power * ((*one).*distance - since);
+      since = (*one).*distance;
       power = std::max(power, one->most);
     }
-    return energy + power * (left - since);
+    return energy + power * (time - since);
   }
 };
 
