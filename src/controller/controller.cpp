@@ -156,8 +156,14 @@ void Controller::decide(Seconds now) {
     const GpuShape target = target_of(job);
     const std::optional<GpuShape> has = shape_of(job.seen);
     const bool runs = job.seen.state == EngineJobState::kRunning;
-    if (job.wanted ? job.wanted->target == target : has == target && (runs || target.nodes.empty())) continue;
-    const int speed = scheduler_->state().jobs[at(job.index)].speed;
+    ClusterJob& one = scheduler_->state().jobs[at(job.index)];
+    if (!job.wanted && has == target && (runs || target.nodes.empty())) {
+      // Other GPUs of the same node are the same to the engine.
+      if (runs && std::exchange(one.in_transition, false)) one.phase = JobPhase::kRunning;
+      continue;
+    }
+    if (job.wanted && job.wanted->target == target) continue;
+    const int speed = one.speed;
     changes.push_back({id, job.seen.restarts, target, speed, now});
     job.why = fmt::format("from {} to {}: {}", has ? words_of(*has) : "GPUs of its own", words_of(target), cause);
     decided_.push_back(fmt::format("job {}: {}", id, job.why));
