@@ -31,8 +31,8 @@ void Simulation::Engine::moves(int job) {
   profiling_power -= run.power;
 }
 
-// Another job can be started on these GPUs once this one's end has been seen. Where this one could not be started on them
-// yet, there is no end to wait for: they are handed over when they would have been to it.
+// Another job can be started on these GPUs once this one's end has been seen. Where this one could not be started on
+// them yet, there is no end to wait for: they are handed over when they would have been to it.
 void Simulation::Engine::give_up(int job) {
   JobRun& run = runs[at(job)];
   const std::vector<GpuBlock> held = std::exchange(run.held, {});
@@ -50,9 +50,9 @@ void Simulation::Engine::give_up(int job) {
 }
 
 // When the job can compute. All that were told to stop in one decision stop side by side, the job itself among them: as
-// under the controller, it is started when its last run has ended and the last of its GPUs is free. What follows then is
-// the start or, of a restart's cost, what is left without the job's own stop, which was charged from the order to stop
-// as well (Controller::goes_on). Nodes wake meanwhile.
+// under the controller, it is started when its last run has ended and the last of its GPUs is free. What follows then
+// is the start or, of a restart's cost, what is left without the job's own stop, which was charged from the order to
+// stop as well (Controller::goes_on). Nodes wake meanwhile.
 Seconds Simulation::Engine::ready_at(int job) {
   JobRun& run = runs[at(job)];
   const auto blocks = placement.blocks(job);

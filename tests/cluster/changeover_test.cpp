@@ -42,11 +42,11 @@ TEST(Changeover, TakesNothingUnlessItIsAskedFor) {
   EXPECT_NEAR(jct(simulation, 1), 4.0, 1e-9);
 }
 
-// Under SRTF, A (2 GPUs, 20 s) is stopped at 1 s by B (10 s), and B, which waits for the GPUs until 5 s, at 2 s by C
-// (3 s), and C at 3 s by D (1 s): nothing ran there since A, so that D has the GPUs at 5 s all the same, and computes
-// until 6 s. C then has them at 10 s and ends at 13 s, B has them at 17 s and ends at 27 s. Neither has begun before, so
-// that neither restarts. A has them at 31 s, needs one of the five seconds of a restart, and computes its 19 s from 32
-// to 51 s.
+// Under SRTF, A (2 GPUs, 20 s) is stopped at 1 s by B (10 s), and B, which waits for the GPUs until 5 s, at 2 s by C (3
+// s), and C at 3 s by D (1 s): nothing ran there since A, so that D has the GPUs at 5 s all the same, and computes
+// until 6 s. C then has them at 10 s and ends at 13 s, B has them at 17 s and ends at 27 s. Neither has begun before,
+// so that neither restarts. A has them at 31 s, needs one of the five seconds of a restart, and computes its 19 s from
+// 32 to 51 s.
 TEST(Changeover, WhatNeverBeganGivesUpNothing) {
   const GroundTruth truth = linear_truth();
   const JobTrace trace = trace_of({job(0, 2, 20), job(1, 2, 10), job(2, 2, 3), job(3, 2, 1)});
@@ -58,10 +58,10 @@ TEST(Changeover, WhatNeverBeganGivesUpNothing) {
   EXPECT_NEAR(jct(simulation, 0), 51.0, 1e-9);
 }
 
-// A job that loses its GPUs while it restarts has been started, and has to be stopped. Two GPUs under SRTF, restarts take
-// 6 s and changes of hands 2 s: A (2 GPUs, 20 s) stops at 1 s for B (1 s), which has them from 3 to 4 s. A has them at 6 s
-// and would compute from 10 s on. C (1 s) comes at 7 s and has them at 9 s, until 10 s. A has them at 12 s and computes
-// from 16 s to 35 s.
+// A job that loses its GPUs while it restarts has been started, and has to be stopped. Two GPUs under SRTF, restarts
+// take 6 s and changes of hands 2 s: A (2 GPUs, 20 s) stops at 1 s for B (1 s), which has them from 3 to 4 s. A has
+// them at 6 s and would compute from 10 s on. C (1 s) comes at 7 s and has them at 9 s, until 10 s. A has them at 12 s
+// and computes from 16 s to 35 s.
 TEST(Changeover, AJobThatRestartsHasToBeStopped) {
   const GroundTruth truth = linear_truth();
   const JobTrace trace = trace_of({job(0, 2, 20), job(1, 2, 1), job(7, 2, 1)});
@@ -90,10 +90,11 @@ TEST(Changeover, ANodeIsEmptyOnceItsGpusAreHandedOver) {
   EXPECT_NEAR(simulation.result().energy_j, 4 * 2000.0 + 19.5 * 10.0, 1e-3);
 }
 
-// Policies that can drive the controller leave a job alone that is on its way. On one node of two GPUs, where starts take
-// 5 s, restarts 2 s and changes of hands 1 s, A gets both GPUs at 0 s and computes from 5 s on. B comes at 1 s, and only
-// at 5 s one of A's GPUs is for it. At 6 s A has stopped: it computes on the other one from 7 s on, B from 11 s on.
-// Where GPUs change hands at once, A, which has not begun, is given one of them at 1 s, and both compute from 6 s on.
+// Policies that can drive the controller leave a job alone that is on its way. On one node of two GPUs, where starts
+// take 5 s, restarts 2 s and changes of hands 1 s, A gets both GPUs at 0 s and computes from 5 s on. B comes at 1 s,
+// and only at 5 s one of A's GPUs is for it. At 6 s A has stopped: it computes on the other one from 7 s on, B from 11
+// s on. Where GPUs change hands at once, A, which has not begun, is given one of them at 1 s, and both compute from 6 s
+// on.
 TEST(Changeover, AJobOnItsWayIsLeftAlone) {
   const GroundTruth truth = linear_truth();
   const JobTrace trace = trace_of({job(0, 2, 100), job(1, 1, 60)});
