@@ -49,6 +49,9 @@ void add_cluster_options(const Command& command, ClusterOptions& options) {
             "time that a job loses when its GPUs change (default 30s)");
   add_value(command, "--start", options.setup.spec.start, parse_duration_or_zero, "TIME",
             "time for which a job holds its first GPUs idle until it computes (default 0s)");
+  add_value(command, "--changeover", options.setup.spec.changeover, parse_duration_or_zero, "TIME",
+            "time from when a job loses GPUs, or ends, until another can start on them (default 0s); it is a part of "
+            "--restart");
   add_value(command, "--profiling", options.profiling, parse_duration, "TIME",
             "time for which a job is profiled at a new size, at all clocks (default 240s)");
   command.add_flag("--no-node-shutdown", options.no_node_shutdown,

@@ -434,11 +434,11 @@ std::string status_text(const ClusterRunStatus& status) {
     text += "\n" + jobs.str();
   }
   if (!status.kinds.empty()) {
-    TextTable kinds({"<kind", "restart (s)", "<"});
-    for (const ClusterKindStatus& one : status.kinds) {
+    TextTable kinds({"<kind", "restart (s)", "<", "changeover (s)"});
+    for (const ClusterKindStatus& one : status.kinds)
       kinds.add_row({one.kind, format_fixed(one.restart.value(), 1),
-                     one.measured > 0 ? fmt::format("mean of {} measured", one.measured) : "not measured"});
-    }
+                     one.measured > 0 ? fmt::format("mean of {} measured", one.measured) : "not measured",
+                     one.changeovers > 0 ? format_fixed(one.changeover.value(), 1) : "-"});
     text += "\n" + kinds.str();
   }
   TextTable nodes({"<node", "<state", "GPUs used", "of", "<for elastic jobs", "power (W)", "wakes in (s)", "<agent"});

@@ -26,11 +26,14 @@ struct ClusterSpec {
   Watts p_max;                    // P_max of PowerFlow 5.2: mean power of a busy GPU at the highest clock
   Seconds restart{30.0};          // how long checkpoint and restart take when a job's GPUs change, unless measured
   Seconds start{0.0};             // how long a job holds its first GPUs idle until it computes
-  bool node_shutdown = true;      // whether empty nodes are shut down; if false, all nodes are always on
-  Seconds wake{60.0};             // how long a node takes from off to usable
-  Seconds off_after{60.0};        // how long a node must be empty before it is shut down
-  int nodes_kept_on = 0;          // empty nodes that stay on; no job is moved to empty one of them
-  Seconds profiling{240.0};       // how long the profiling of a size that is new to the job takes
+  // From the decision that takes GPUs from a job, or its end, until another can be started on them. A restart includes
+  // it.
+  Seconds changeover{0.0};
+  bool node_shutdown = true;  // whether empty nodes are shut down; if false, all nodes are always on
+  Seconds wake{60.0};         // how long a node takes from off to usable
+  Seconds off_after{60.0};    // how long a node must be empty before it is shut down
+  int nodes_kept_on = 0;      // empty nodes that stay on; no job is moved to empty one of them
+  Seconds profiling{240.0};   // how long the profiling of a size that is new to the job takes
 
   [[nodiscard]] int gpus() const { return nodes * gpus_per_node; }
 };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/index.h"
@@ -98,21 +99,26 @@ bool Simulation::Engine::step() {
   }
   if (scheduler.wake_at() && *scheduler.wake_at() <= state.now) scheduler.woken();
   shut_down_nodes();
-  if (scheduler.is_due() || over_limit()) scheduler.decide();
+  if (scheduler.is_due() || over_limit()) decide();
   correct();
   if (over_limit() && profiling_power > 0) {  // nothing else can reduce its power
     end_all_profiling();
-    scheduler.decide();
+    decide();
     correct();
   }
   if (setup.record) record_power();
   return true;
 }
 
+void Simulation::Engine::decide() {
+  scheduler.decide();
+  follow_moves();
+}
+
 // Decides again if the decision turns out to draw more than the limit, or has ended a profiling.
 void Simulation::Engine::correct() {
   for (int i = 0; i < kMostCorrections && (scheduler.is_due() || over_limit()) && scheduler.decided_anything(); ++i) {
-    scheduler.decide();
+    decide();
   }
 }
 
@@ -147,6 +153,7 @@ void Simulation::Engine::phase_ends(int job) {
 void Simulation::Engine::begin_work(int job) {
   ClusterJob& one = state.jobs[at(job)];
   JobRun& run = runs[at(job)];
+  if (std::exchange(one.in_transition, false)) scheduler.limit_changed(state.power_limit);  // decide with it at hand
   if (one.first_start.value() < 0.0) one.first_start = state.now;
   if (!one.to_profile) return begin_run(job);
   one.phase = JobPhase::kProfiling;
@@ -297,6 +304,7 @@ void Simulation::Engine::complete(int job) {
     (void)learn(job);
   }
   scheduler.finished(job);
+  give_up(job);
   end_pace(job);
   last_finish = state.now;
   record_span(job);
@@ -350,11 +358,15 @@ void Simulation::Engine::check() const {
   for (std::size_t job = 0; job < state.jobs.size(); ++job) {
     const ClusterJob& one = state.jobs[job];
     int blocks = 0;
+    const bool computes = one.phase == JobPhase::kProfiling || one.phase == JobPhase::kRunning;
     for (const GpuBlock& block : placement.blocks(static_cast<int>(job))) {
       blocks += block.count;
       must_hold(nodes[at(block.node)].on, "a job lies on a node that is off");
       for (int gpu = block.first; gpu < block.first + block.count; ++gpu) {
         const std::uint64_t bit = std::uint64_t{1} << gpu;
+        const std::vector<Seconds>& handed_over = nodes[at(block.node)].handed_over;
+        must_hold(!computes || handed_over.empty() || handed_over[at(gpu)] <= state.now,
+                  "a job computes on GPUs that are another's");
         must_hold((used[at(block.node)] & bit) == 0 || traits.jobs_per_gpu > 1, "a GPU has two jobs");
         must_hold((shared[at(block.node)] & bit) == 0, "a GPU has three jobs");
         shared[at(block.node)] |= used[at(block.node)] & bit;

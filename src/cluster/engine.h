@@ -50,11 +50,17 @@ struct Simulation::Engine final : SchedulerHost {
     Seconds event{-1.0};  // when the job's phase or a slice of its profiling ends; negative: never
     Microwatts power = 0;
     Profiling profiling;
+    // While GPUs take time to change hands:
+    std::vector<GpuBlock> held;        // those that it was started on
+    Seconds launch;                    // when these had all been handed over, so that it could be started
+    Seconds stopped;                   // when its last stop was over
+    Seconds way_in;                    // from its launch until it computes
     std::size_t span_open = SIZE_MAX;  // index into the history
   };
   struct NodeRun {
-    Seconds usable;        // the time from which the node can be used, while it is on
-    Seconds off_at{-1.0};  // when the node will be shut down if it stays empty
+    Seconds usable;                    // the time from which the node can be used, while it is on
+    std::vector<Seconds> handed_over;  // by GPU: from when a job can be started on it; empty: there was no change
+    Seconds off_at{-1.0};              // when the node will be shut down if it stays empty
     bool on = true;
   };
   struct Event {
@@ -80,6 +86,7 @@ struct Simulation::Engine final : SchedulerHost {
   void set_pace(int job, double rate, Microwatts power);
   void end_pace(int job);
   void schedule(int job, Seconds at);
+  void decide();
   void correct();
   void arrive();
   [[nodiscard]] Seconds completion(int job) const;
@@ -108,6 +115,9 @@ struct Simulation::Engine final : SchedulerHost {
   void changed_speed(int job) override;
   void changed_partner(int job) override;
   void emptied(int node) override;
+  void give_up(int job);
+  [[nodiscard]] Seconds ready_at(int job);
+  void follow_moves();
   void shut_down_nodes();
   void record_span(int job);
   void record_power();

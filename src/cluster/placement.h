@@ -73,6 +73,9 @@ class Placement {
   [[nodiscard]] int gpus_per_node() const { return gpus_per_node_; }
   [[nodiscard]] int free_gpus() const { return free_gpus_; }
   [[nodiscard]] int used_on(int node) const;
+  [[nodiscard]] bool is_used(int node, int gpu) const {
+    return (used_[static_cast<std::size_t>(node)] >> gpu & 1) != 0;
+  }
   [[nodiscard]] bool is_on(int node) const { return powered_[static_cast<std::size_t>(node)]; }
   [[nodiscard]] bool is_away(int node) const { return away_[static_cast<std::size_t>(node)]; }
   [[nodiscard]] int empty_nodes_on() const { return static_cast<int>(whole_on_.size()); }

@@ -33,7 +33,8 @@ class SchedulerHost {
   virtual void settle(int job) = 0;
   // The job's GPUs have been taken away.
   virtual void stopped(int job) = 0;
-  // The job, which is being profiled, is about to be started on other GPUs, where its profiling will go on.
+  // The job is about to be started on other GPUs; if it is being profiled, its profiling will go on there. Of jobs that
+  // move in one decision, all are told of before the first is started.
   virtual void moves(int job) = 0;
   // The job is to start on the GPUs that Scheduler::placement() has for it. `resumes`: it was stopped with its memory
   // kept (PolicyTraits::resume).

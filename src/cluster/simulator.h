@@ -2,10 +2,11 @@
 // joule is counted. The simulator is event-driven and deterministic: the same input gives the same bytes on every
 // machine.
 //
-// These things cost time and energy: A job whose GPUs change restarts, and its GPUs idle meanwhile. A node without jobs
-// is shut down after a while, under every policy, and must wake before it is used again. A size that is new to a job is
-// profiled at one speed after another. GPUs without work draw idle power while their node is on. Energy is the exact
-// integral of a power that is constant between events.
+// These things cost time and energy: A job whose GPUs change restarts, and its GPUs idle meanwhile. GPUs may take a
+// while to change hands (ClusterSpec::changeover); the policy then leaves jobs alone that are on their way. A node
+// without jobs is shut down after a while, under every policy, and must wake before it is used again. A size that is
+// new to a job is profiled at one speed after another. GPUs without work draw idle power while their node is on. Energy
+// is the exact integral of a power that is constant between events.
 //
 // A decision follows every arrival, completion, end of profiling and change of the budget, and comes at times for which
 // a policy has asked. There is one decision for all that happens at one instant. Cost: O(log jobs) per event and per

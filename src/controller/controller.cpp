@@ -42,6 +42,7 @@ Controller::Controller(ClusterEngine& engine, ControllerStore& store, Controller
   for (JobRecord& one : store_.jobs()) kept_[one.job] = one;
   for (Transition& one : store_.transitions()) kept_wanted_[one.job] = one;
   for (RestartCost& one : store_.restarts()) restarts_[one.kind] = one;
+  for (ChangeoverTime& one : store_.changeovers()) changeovers_[{one.kind, one.part}] = one;
   for (NodeRecord& one : store_.nodes()) node_records_[one.node] = one;
   order_ = store_.order();
   if (options_.agents != nullptr) keeper_.emplace(*options_.agents, options_.spec.clocks, options_.spec.limit);
@@ -151,8 +152,14 @@ void Controller::decide(Seconds now) {
     const GpuShape target = target_of(job);
     const std::optional<GpuShape> has = shape_of(job.seen);
     const bool runs = job.seen.state == EngineJobState::kRunning;
-    if (job.wanted ? job.wanted->target == target : has == target && (runs || target.nodes.empty())) continue;
-    const int speed = scheduler_->state().jobs[at(job.index)].speed;
+    ClusterJob& one = scheduler_->state().jobs[at(job.index)];
+    if (!job.wanted && has == target && (runs || target.nodes.empty())) {
+      // Other GPUs of the same node are the same to the engine.
+      if (runs && std::exchange(one.in_transition, false)) one.phase = JobPhase::kRunning;
+      continue;
+    }
+    if (job.wanted && job.wanted->target == target) continue;
+    const int speed = one.speed;
     changes.push_back({id, job.seen.restarts, target, speed, now});
     job.why = fmt::format("from {} to {}: {}", has ? words_of(*has) : "GPUs of its own", words_of(target), cause);
     decided_.push_back(fmt::format("job {}: {}", id, job.why));
@@ -165,6 +172,8 @@ void Controller::decide(Seconds now) {
     job.started = false;
     job.no_room = now;
     job.unattended = Seconds(0.0);
+    if (!job.leaving && !job.seen.gpus.empty()) job.leaving = now;
+    job.taking.reset();
     scheduler_->state().jobs[at(job.index)].in_transition = true;
   }
   for (const std::string& line : decided_) log_(line);
@@ -327,7 +336,13 @@ void Controller::step(Job& job, Seconds now) {
     job.no_room = now;
     job.unattended = Seconds(0.0);
   }
-  if (goes_on) return;
+  if (goes_on) {
+    if (job.leaving) job.leaving = now;  // it is not asked to stop before
+    return;
+  }
+  // What another controller had decided is not measured.
+  const bool is_ours = job.wanted->since >= begun_;
+  if (is_ours && awake && !job.started && !has_room(job.wanted->target)) job.taking = job.wanted->since;
   if (pending && job.seen.held) waits(job, now, facts.room);
   switch (next_step(*job.wanted, job.seen, facts)) {
     case TransitionStep::kWait: break;
@@ -355,6 +370,7 @@ void Controller::step(Job& job, Seconds now) {
     case TransitionStep::kStart:
       if (job.started && job.seen.reason == "BadConstraints") return failed(job, now, "no node can run it so");
       stop_asking();  // what it was told before it stopped is not for the job that starts
+      if (job.taking) note_changeover(job, ChangeoverPart::kWhole, now - *std::exchange(job.taking, std::nullopt));
       // Before the engine is asked, since clocks may be raised meanwhile.
       job.started = true;
       drawn_ += needed;
@@ -373,6 +389,8 @@ void Controller::step(Job& job, Seconds now) {
 void Controller::settled(Job& job) {
   store_.settled(job.seen.id);
   job.wanted.reset();
+  job.leaving.reset();  // it may be to stay after all
+  job.taking.reset();
   if (job.index < 0) return;
   ClusterJob& one = scheduler_->state().jobs[at(job.index)];
   one.in_transition = false;
@@ -476,11 +494,20 @@ void Controller::publish(Seconds now) {
   std::set<std::string> kinds;
   for (const auto& [id, job] : jobs_) kinds.insert(job.option.kind);
   for (const auto& [kind, cost] : restarts_) kinds.insert(kind);
+  for (const auto& [key, time] : changeovers_) kinds.insert(key.first);
   for (const std::string& kind : kinds) {
     const auto cost = restarts_.find(kind);
     const bool known = cost != restarts_.end();
     next.kinds.push_back(
         {kind, known ? Seconds(cost->second.mean_s) : options_.spec.restart, known ? cost->second.measured : 0});
+    const auto time_of = [&](ChangeoverPart part) {
+      const auto found = changeovers_.find({kind, part});
+      return found == changeovers_.end() ? ChangeoverTime() : found->second;
+    };
+    next.kinds.back().stop = Seconds(time_of(ChangeoverPart::kStop).mean_s);
+    next.kinds.back().stops = time_of(ChangeoverPart::kStop).measured;
+    next.kinds.back().changeover = Seconds(time_of(ChangeoverPart::kWhole).mean_s);
+    next.kinds.back().changeovers = time_of(ChangeoverPart::kWhole).measured;
   }
   std::map<std::int64_t, std::int64_t> users;
   for (const auto& [id, job] : jobs_) {

@@ -147,7 +147,9 @@ class Controller : private SchedulerHost {
     int reports = 0;
     bool learned = false;  // what it costs with these GPUs at this clock
     std::optional<Pause> pause;
-    std::optional<Seconds> asked;  // by this process, when it was first asked to stop
+    std::optional<Seconds> leaving;  // when it was decided that it gives up its GPUs, until the engine shows it without
+    std::optional<Seconds> taking;   // when it was decided that it gets GPUs that were in use, until it can be started
+    std::optional<Seconds> asked;    // by this process, when it was first asked to stop
 
     [[nodiscard]] bool has_reported() const { return reports > 0 || record.iteration > 0.0 || record.iterations > 0.0; }
 
@@ -192,6 +194,8 @@ class Controller : private SchedulerHost {
   static void pauses(Job& job, Seconds now);
   static void waits(Job& job, Seconds now, bool could_start);
   void goes_on(Job& job, const ElasticReport& told, Seconds now);
+  void note_left(Job& job, Seconds now);
+  void note_changeover(const Job& job, ChangeoverPart part, Seconds took);
   void set_restart(const RestartCost& cost);
   bool let_go(const JobRecord& record);
   void find_others();
@@ -298,6 +302,7 @@ class Controller : private SchedulerHost {
   std::optional<PowerOrder> order_;
   Seconds ahead_{0};                             // until when lower budgets count already
   std::map<std::string, RestartCost> restarts_;  // by kind
+  std::map<std::pair<std::string, ChangeoverPart>, ChangeoverTime> changeovers_;
   Watts others_power_;
   std::optional<ClockKeeper> keeper_;
   struct OthersPeak {

@@ -115,6 +115,7 @@ void Controller::read_jobs(Seconds now) {
       job.settled_at.reset();
     }
     job.seen = seen;
+    if (job.leaving && job.seen.gpus.empty()) note_left(job, now);
     note_start(job, now);
     if (seen.state == EngineJobState::kPending) waits(job, now, job.wanted.has_value());
   }
@@ -277,6 +278,22 @@ void Controller::goes_on(Job& job, const ElasticReport& told, Seconds now) {
                    cost.value(), kept.kind, kept.mean_s));
 }
 
+// One that fails or is cancelled meanwhile leaves in another way than by its stop.
+void Controller::note_left(Job& job, Seconds now) {
+  const Seconds took = now - *std::exchange(job.leaving, std::nullopt);
+  if (job.seen.state == EngineJobState::kFailed || job.seen.state == EngineJobState::kCancelled) return;
+  note_changeover(job, ChangeoverPart::kStop, took);
+}
+
+void Controller::note_changeover(const Job& job, ChangeoverPart part, Seconds took) {
+  ChangeoverTime& kept = changeovers_[{job.option.kind, part}];
+  kept.kind = job.option.kind;
+  kept.part = part;
+  ++kept.measured;
+  kept.mean_s += (took.value() - kept.mean_s) / std::min(kept.measured, kRestartsInMean);
+  store_.keep(kept);
+}
+
 void Controller::set_restart(const RestartCost& cost) {
   for (ClusterJobKind& kind : scheduler_->state().kinds) {
     if (kind.model == cost.kind) kind.restart = Seconds(cost.mean_s);
@@ -407,6 +424,8 @@ std::string Controller::obstacle(const Job& job) {
 void Controller::leave_alone(Job& job, const std::string& why) {
   if (job.index >= 0) scheduler_->cancelled(job.index);
   job.pause.reset();
+  job.leaving.reset();
+  job.taking.reset();
   job.index = -1;
   job.why = why;
 }

@@ -24,6 +24,8 @@ CREATE TABLE IF NOT EXISTS costs(kind TEXT NOT NULL, gpus INTEGER NOT NULL, node
   PRIMARY KEY(kind, gpus, nodes, clock_mhz)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS restarts(kind TEXT PRIMARY KEY, mean_s REAL NOT NULL,
   measured INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS changeovers(kind TEXT NOT NULL, part TEXT NOT NULL, mean_s REAL NOT NULL,
+  measured INTEGER NOT NULL, PRIMARY KEY(kind, part)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS orders(one INTEGER PRIMARY KEY CHECK(one=1), budget_w REAL NOT NULL, until REAL NOT NULL,
   afterwards_w REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS nodes(node TEXT PRIMARY KEY, asked REAL NOT NULL, mean_s REAL NOT NULL,
@@ -155,6 +157,16 @@ std::vector<RestartCost> ControllerStore::restarts() {
   return all;
 }
 
+std::vector<ChangeoverTime> ControllerStore::changeovers() {
+  std::vector<ChangeoverTime> all;
+  Statement rows(database_, "SELECT kind, part, mean_s, measured FROM changeovers ORDER BY kind, part");
+  while (rows.next()) {
+    const std::optional<ChangeoverPart> part = value_named<ChangeoverPart>(rows.text(1));
+    if (part) all.push_back({rows.text(0), *part, rows.number(2), static_cast<int>(rows.integer(3))});
+  }
+  return all;
+}
+
 std::vector<NodeRecord> ControllerStore::nodes() {
   std::vector<NodeRecord> all;
   Statement rows(database_, "SELECT node, asked, mean_s, measured, failed FROM nodes ORDER BY node");
@@ -243,6 +255,17 @@ void ControllerStore::keep(const RestartCost& cost) {
         .bind(1, std::string_view(cost.kind))
         .bind(2, cost.mean_s)
         .bind(3, std::int64_t{cost.measured})
+        .run();
+  });
+}
+
+void ControllerStore::keep(const ChangeoverTime& change) {
+  in_transaction([&] {
+    Statement(database_, "REPLACE INTO changeovers VALUES(?,?,?,?)")
+        .bind(1, std::string_view(change.kind))
+        .bind(2, name_of(change.part))
+        .bind(3, change.mean_s)
+        .bind(4, std::int64_t{change.measured})
         .run();
   });
 }

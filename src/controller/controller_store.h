@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/names.h"
 #include "controller/transition.h"
 #include "database/database.h"
 #include "wire/job_messages.h"
@@ -47,6 +48,22 @@ struct RestartCost {
   int measured = 0;  // how often
 };
 
+// How long GPUs take to change hands.
+enum class ChangeoverPart {
+  kStop,  // from the decision that takes GPUs from a job until the engine shows it without
+  kWhole  // from the decision that gives GPUs in use to a job until it can be started on them
+};
+template <>
+inline constexpr auto kNamesOf<ChangeoverPart> = name_list("stop", "whole");
+
+// Of jobs of a kind that give up GPUs (kStop) or get them (kWhole).
+struct ChangeoverTime {
+  std::string kind;
+  ChangeoverPart part = ChangeoverPart::kStop;
+  double mean_s = 0.0;
+  int measured = 0;  // how often
+};
+
 // What a node takes to wake.
 struct NodeRecord {
   std::string node;
@@ -79,6 +96,7 @@ class ControllerStore {
   [[nodiscard]] std::vector<JobRecord> jobs();
   [[nodiscard]] std::vector<MeasuredCost> costs();
   [[nodiscard]] std::vector<RestartCost> restarts();
+  [[nodiscard]] std::vector<ChangeoverTime> changeovers();
   [[nodiscard]] std::vector<NodeRecord> nodes();
   [[nodiscard]] std::optional<PowerOrder> order();
 
@@ -88,6 +106,7 @@ class ControllerStore {
   void forget(std::int64_t job);  // with its transition
   void keep(const MeasuredCost& cost);
   void keep(const RestartCost& cost);
+  void keep(const ChangeoverTime& change);
   void keep(const std::vector<NodeRecord>& nodes);
   void keep(const PowerOrder& order);
 

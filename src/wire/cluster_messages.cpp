@@ -111,7 +111,15 @@ Record<ClusterKindStatus> description_of(const ClusterKindStatus* /*type*/) {
       .field("kind", &R::kind, "What jobs of the kind train, as they were submitted.", {.needed = true})
       .field("restart_s", &R::restart, "Time that a job of it loses when its GPUs change, as decisions count it.")
       .field("restarts_measured", &R::measured,
-             "How many measured changes that is the mean of; 0: it is what the controller was told (--restart).");
+             "How many measured changes that is the mean of; 0: it is what the controller was told (--restart).")
+      .field("stop_s", &R::stop,
+             "Time from the order to give up its GPUs until the cluster engine shows a job of it without; 0: not "
+             "measured.")
+      .field("stops_measured", &R::stops, "How many times that is the mean of.")
+      .field("changeover_s", &R::changeover,
+             "Time from the order to start a job of it on GPUs that are in use until it could be started; 0: not "
+             "measured.")
+      .field("changeovers_measured", &R::changeovers, "How many times that is the mean of.");
 }
 
 Record<ClusterRunStatus> description_of(const ClusterRunStatus* /*type*/) {

@@ -75,8 +75,12 @@ struct ClusterNodeStatus {
 };
 struct ClusterKindStatus {
   std::string kind;
-  Seconds restart;   // that a change of GPUs costs a job, as decisions count it
-  int measured = 0;  // how many changes that is the mean of; 0: it is what the controller was told
+  Seconds restart;       // that a change of GPUs costs a job, as decisions count it
+  int measured = 0;      // how many changes that is the mean of; 0: it is what the controller was told
+  Seconds stop{};        // from the order to give up its GPUs until the engine shows a job of it without
+  int stops = 0;         // how many of these that is the mean of; 0: it was not measured
+  Seconds changeover{};  // from the order to start a job of it on GPUs in use until it could be started there
+  int changeovers = 0;   // how many of these that is the mean of; 0: it was not measured
 };
 struct ClusterRunStatus {
   std::string policy;

@@ -497,6 +497,23 @@ TEST(Controller, ChargesWhatAChangeWasMeasuredToCost) {
   }
 }
 
+// A job that the scheduler moves to another GPU of its node, to make room for a larger one, stays where it is to the
+// engine, and is no longer on its way: it can be stopped.
+TEST(Controller, AJobThatMovesWithinItsNodeIsNotOnItsWay) {
+  Site site(1);
+  for (const std::int64_t job : {1, 2, 3, 4}) site.engine.submit(job, elastic("a", 1, 1));
+  site.cycles(6);
+  for (const std::int64_t job : {1, 2, 3, 4}) ASSERT_EQ(site.gpus(job), 1);
+  for (const std::int64_t job : {2, 4}) site.engine.end(job);
+  site.engine.submit(5, elastic("b", 2, 2));
+  site.cycles(6);
+  ASSERT_EQ(site.gpus(5), 2);
+  EXPECT_EQ(site.requeues(1) + site.requeues(3), 0);
+  site.controller->order_budget({Watts(100.0), std::nullopt});
+  site.cycle();
+  for (const std::int64_t job : {1, 3, 5}) EXPECT_THAT(site.why(job), HasSubstr("stopping: "));
+}
+
 // Starts a job on four GPUs, and takes all watts away. Returns whether its next report is answered so.
 bool runs_and_is_to_stop(Site& site) {
   site.engine.submit(1, elastic("a", 4, 4));
