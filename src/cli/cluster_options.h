@@ -77,6 +77,10 @@ void add_cluster_compare_command(const Command& parent, const std::string& comma
 
 // `flyball cluster run|status|submit|budget`, on a real cluster.
 void add_cluster_run_commands(const Command& parent);
+void add_cluster_submit_command(const Command& parent);
+
+// The controller's: that which was given, or what the environment names, or else where it listens by itself.
+[[nodiscard]] std::string controller_address(const std::optional<std::string>& given);
 
 // `flyball cluster report`, of a real cluster's jobs.
 void add_cluster_report_command(const Command& parent);
