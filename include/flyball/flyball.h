@@ -509,8 +509,8 @@ FLYBALL_API flyball_elastic* flyball_elastic_open(int gpus, void (*notice)(void*
  * flyball_last_error tells. For one thread at a time. */
 FLYBALL_API int flyball_elastic_report(flyball_elastic* elastic, int64_t iteration, int64_t iterations, double step_s);
 
-/* Returns the names of the nodes with which the job is to go on, such as "n1,n2", where the last report was answered so;
- * else "". The text holds until the next call with `elastic`. */
+/* Returns the names of the nodes with which the job is to go on, such as "n1,n2", where the last report was answered
+ * so; else "". The text holds until the next call with `elastic`. */
 FLYBALL_API const char* flyball_elastic_keeps(const flyball_elastic* elastic);
 
 /* Says at once that the job runs on so many GPUs from now on, and on no others. Returns FLYBALL_USAGE below 1. */

@@ -3,9 +3,10 @@
 //   sbatch --flyball=elastic,kind=bert,iterations=5000,min=1,max=8 job.sh
 //
 // It checks the values and publishes them as the job's comment, where `flyball cluster run` finds them:
-// "flyball:elastic,kind=bert,iterations=5000,min=1,max=8", with ",shrinks" where that was given. In the job it sets FLYBALL_CLUSTER, the address to which
-// flyball.elastic reports, to what plugstack.conf says: cluster=https://HOST:PORT or cluster=unix:PATH, and with
-// ca=FILE FLYBALL_CLUSTER_CA, the authorities that may have issued the controller's certificate.
+// "flyball:elastic,kind=bert,iterations=5000,min=1,max=8", with ",shrinks" where that was given. In the job it sets
+// FLYBALL_CLUSTER, the address to which flyball.elastic reports, to what plugstack.conf says: cluster=https://HOST:PORT
+// or cluster=unix:PATH, and with ca=FILE FLYBALL_CLUSTER_CA, the authorities that may have issued the controller's
+// certificate.
 //
 // With secret=FILE, a job that has an address to report to also gets FLYBALL_JOB_TOKEN, which shows over TCP that it is
 // this job. It is made on the node, where the plugin runs as root and knows by Slurm's credential whose job it is, and
@@ -109,8 +110,8 @@ Problem read_field(std::string_view field, Elastic& job) {
   return "there is no " + quoted(name) + "; there are kind, iterations, min, max and shrinks";
 }
 
-// Reads "elastic,kind=NAME,iterations=N,min=A,max=B,shrinks" or "pipeline,kind=NAME,iterations=N", in any order, min being 1
-// where it is missing.
+// Reads "elastic,kind=NAME,iterations=N,min=A,max=B,shrinks" or "pipeline,kind=NAME,iterations=N", in any order, min
+// being 1 where it is missing.
 Problem read_option(std::string_view text, Elastic& job) {
   std::size_t comma = text.find(',');
   job.pipeline = text.substr(0, comma) == "pipeline";

@@ -1,6 +1,6 @@
-// include/flyball/flyball.h on client/session.h, client/agent_client.h and account/account_run.h; its elastic jobs are in
-// c_elastic.cpp. Exceptions end here: each becomes a code, and its words are kept (guarded.h).
-// Structures carry their size, so that callers that were compiled with shorter ones still work.
+// include/flyball/flyball.h on client/session.h, client/agent_client.h and account/account_run.h; its elastic jobs are
+// in c_elastic.cpp. Exceptions end here: each becomes a code, and its words are kept (guarded.h). Structures carry
+// their size, so that callers that were compiled with shorter ones still work.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -104,8 +104,8 @@ class Scheduler {
   // The node is out of use (down, drained, held by others), or is back. Jobs that lie on it are stopped and wait.
   void set_away(int node, bool away);
 
-  // Nodes, by job, of which the next decisions leave a job that runs there as many as it is to have, where they leave it
-  // whole nodes: the first one, and others as far as they are free. Only for policies that pack.
+  // Nodes, by job, of which the next decisions leave a job that runs there as many as it is to have, where they leave
+  // it whole nodes: the first one, and others as far as they are free. Only for policies that pack.
   void prefer(std::map<int, std::vector<int>> nodes) { preferred_ = std::move(nodes); }
 
   // Whether something has happened about which the policy has not decided yet.

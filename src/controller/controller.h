@@ -5,10 +5,10 @@
 // A job that is not elastic is left alone. Nodes on which such jobs have GPUs are out of use as a whole, and so are
 // those that are down or drained; an elastic job that shares a node with one of them stays as it is until it is alone
 // again. A job that says that it can goes on with some of its nodes, instead of ending, where it is to have fewer
-// (controller_shrinks.cpp). What GPUs without elastic jobs draw is taken off the budget. A job that waits is held where the scheduler can
-// place it; only holds of our own are undone. A job in transition is held; the policy does not touch it. Where a
-// transition comes to nothing, the job is left as it is for a while, and for good the third time. A start of ours that
-// the engine could not make comes to nothing, too, and is made again.
+// (controller_shrinks.cpp). What GPUs without elastic jobs draw is taken off the budget. A job that waits is held where
+// the scheduler can place it; only holds of our own are undone. A job in transition is held; the policy does not touch
+// it. Where a transition comes to nothing, the job is left as it is for a while, and for good the third time. A start
+// of ours that the engine could not make comes to nothing, too, and is made again.
 //
 // Where it may, it has the engine switch nodes off that have been idle for long, and wakes those on which the scheduler
 // has put a job, before that job stops where it runs (controller_nodes.cpp).

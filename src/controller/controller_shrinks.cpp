@@ -1,9 +1,9 @@
 // Jobs that give nodes back without ending (docs/decisions/0098-nodes-given-back-by-jobs-that-run.md).
 //
-// The job is told which of its nodes it keeps, in the answer that asks others to stop. It leaves the rest, and says so by
-// a report with the number of GPUs that it has kept; only then are the others taken from it. What it was told, and that
-// it has gone on, is on the disk before the next thing is done. Where anything is not as it is to be, it ends and is
-// started again, as jobs that cannot shrink are.
+// The job is told which of its nodes it keeps, in the answer that asks others to stop. It leaves the rest, and says so
+// by a report with the number of GPUs that it has kept; only then are the others taken from it. What it was told, and
+// that it has gone on, is on the disk before the next thing is done. Where anything is not as it is to be, it ends and
+// is started again, as jobs that cannot shrink are.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -30,8 +30,8 @@ bool Controller::may_shrink(const Job& job) {
          job.shrink.refused < seen.restarts;
 }
 
-// Whether what is wanted of the job is that it goes on with some of its nodes, and that can be done. A job that was told
-// of other nodes since it started may have left these already.
+// Whether what is wanted of the job is that it goes on with some of its nodes, and that can be done. A job that was
+// told of other nodes since it started may have left these already.
 bool Controller::shrinks_to_target(const Job& job) const {
   if (!may_shrink(job) || !job.wanted || job.wanted->restarts != job.seen.restarts) return false;
   if (job.shrink.told == job.seen.restarts && job.shrink.nodes != job.wanted->target.nodes) return false;
@@ -56,7 +56,7 @@ void Controller::prefer_nodes() {
     auto nodes = has ? indices_of(*has) : std::nullopt;
     const auto first = node_index_.find(job.seen.first_node);
     if (!nodes || first == node_index_.end()) continue;
-    std::ranges::stable_partition(*nodes, [&](int node) { return node == first->second; });
+    std::stable_partition(nodes->begin(), nodes->end(), [&](int node) { return node == first->second; });
     preferred[job.index] = std::move(*nodes);
   }
   scheduler_->prefer(std::move(preferred));
@@ -147,8 +147,8 @@ void Controller::has_shrunk(Job& job) {
   stops_.erase(job.seen.id);
 }
 
-// A job of which nothing is wanted any more has left some of its nodes, or is about to: it is started again where it is,
-// so that it uses all of them.
+// A job of which nothing is wanted any more has left some of its nodes, or is about to: it is started again where it
+// is, so that it uses all of them.
 void Controller::undo_shrink(Job& job, Seconds now) {
   if (job.wanted || job.index < 0 || job.shrink.told != job.seen.restarts || options_.mode != ControllerMode::kActs) {
     return;

@@ -315,8 +315,8 @@ EngineView SlurmEngine::observe() {
   return view;
 }
 
-// Without such a database, Slurm changes nothing of a job from which nodes were taken, until its next start: it waits 5 s
-// for the database's number of the job, and refuses (22.05).
+// Without such a database, Slurm changes nothing of a job from which nodes were taken, until its next start: it waits
+// five seconds for the database's number of the job, and refuses (22.05).
 bool SlurmEngine::has_accounts() {
   if (!has_accounts_) {
     const std::string config = command_output(scontrol({"show", "config"}), limit_);

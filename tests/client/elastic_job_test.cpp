@@ -122,8 +122,8 @@ TEST_F(ElasticJobTest, ReportsAndIsTold) {
   EXPECT_THAT(notices_, IsEmpty());
 }
 
-// It is told which nodes it keeps, and says at once that it has gone on with them. What it was told before that, as a job
-// of eight GPUs, is over: the next answer, which another report within the interval repeats, is to one of four.
+// It is told which nodes it keeps, and says at once that it has gone on with them. What it was told before that, as a
+// job of eight GPUs, is over: the next answer, which another report within the interval repeats, is to one of four.
 TEST_F(ElasticJobTest, GoesOnWithFewerGpus) {
   Controller controller;
   controller.answer(200, R"({"stop": true, "keeps": ["n1", "n3"]})");

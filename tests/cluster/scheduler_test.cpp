@@ -129,8 +129,8 @@ TEST(Scheduler, TellsItsHostWhatToDo) {
   EXPECT_THAT(host.said, ElementsAre("stop 1", "start 1 on 4"));
 }
 
-// The same, but the first job would rather stay on node 1. Without a word of that, or where it is to have a part of a node
-// only, it gets the lowest; and so where node 1 is away.
+// The same, but the first job would rather stay on node 1. Without a word of that it gets the lowest, and so where
+// node 1 is away.
 TEST(Scheduler, LeavesAJobOnNodesThatItPrefers) {
   for (const char* policy : {"powerflow", "joule-price"}) {
     for (const bool prefers : {true, false}) {
@@ -156,8 +156,8 @@ TEST(Scheduler, LeavesAJobOnNodesThatItPrefers) {
   EXPECT_EQ(host.scheduler.placement().blocks(first)[0], (GpuBlock{0, 0, 2}));
 }
 
-// Whole nodes of two GPUs are given up at another cost than a restart's, where that was measured; parts of them, and what
-// a job gets, are not.
+// Whole nodes of two GPUs are given up at another cost than a restart's, where that was measured; parts of them, and
+// what a job gets, are not.
 TEST(Scheduler, KnowsWhatAChangeCosts) {
   PromptHost host("joule-price", false, 1);
   ClusterState& state = host.scheduler.state();

@@ -183,8 +183,8 @@ TEST(Shrinks, AJobThatDoesNotGoOnIsStartedAgain) {
   EXPECT_THAT(tell(site, 1, 8).keeps, IsEmpty());
 }
 
-// A job that always says eight has never said that it runs on sixteen, so that its word for eight is not taken. One that
-// then says four or twelve has not done what it was told either.
+// A job that always says eight has never said that it runs on sixteen, so that its word for eight is not taken. One
+// that then says four or twelve has not done what it was told either.
 TEST(Shrinks, AJobThatSaysAnythingIsNotBelieved) {
   {
     Site site(4);
@@ -214,8 +214,8 @@ TEST(Shrinks, AJobThatSaysAnythingIsNotBelieved) {
   }
 }
 
-// Slurm may refuse, which it says only when it is asked. Asked twice, the job is started again: it goes on with eight of
-// sixteen GPUs until then. In its next start it is tried anew.
+// Slurm may refuse, which it says only when it is asked. Asked twice, the job is started again: it goes on with eight
+// of sixteen GPUs until then. In its next start it is tried anew.
 TEST(Shrinks, AnEngineThatRefusesIsNotAskedAgain) {
   for (const int refused : {1, 2}) {
     SCOPED_TRACE(refused);
@@ -437,8 +437,8 @@ void expect_one_shrink(const Site& site, const Played& played) {
   EXPECT_THAT(site.store->transitions(), IsEmpty());
 }
 
-// Killed before or after any act, or between any two cycles, the controller goes on where it was: the job moves once and
-// is never put back, and nodes are taken from it once.
+// Killed before or after any act, or between any two cycles, the controller goes on where it was: the job moves once
+// and is never put back, and nodes are taken from it once.
 TEST(Shrinks, TheControllerMayBeKilledAtAnyMoment) {
   Site calm(4);
   const Played whole = play(calm);
