@@ -10,7 +10,7 @@ folder=${ELASTIC_TRAINER:-$SLURM_SUBMIT_DIR}
 # After a job has been queued again with another size, SLURM_NTASKS is still the old one. These are not.
 nodes=$SLURM_JOB_NODELIST
 count=$SLURM_JOB_NUM_NODES
-# Where rank 0, which runs on this node, writes the nodes with which to go on.
+# Where rank 0, which runs on this node, writes the nodes with which to go on, and how many iterations are done.
 KEPT_NODES=$(mktemp)
 export KEPT_NODES
 trap 'rm -f "$KEPT_NODES"' EXIT
@@ -22,10 +22,11 @@ while :; do
   srun --nodes="$count" --nodelist="$nodes" --ntasks="$((count * SLURM_GPUS_ON_NODE))" \
     --ntasks-per-node="$SLURM_GPUS_ON_NODE" --overcommit "${PYTHON:-python3}" "$folder/train.py" "$@"
   status=$?
-  nodes=$(cat "$KEPT_NODES")
-  if [ "$status" -ne 0 ] || [ -z "$nodes" ]; then break; fi
+  if [ "$status" -ne 0 ] || ! read -r nodes iteration <"$KEPT_NODES"; then break; fi
   : >"$KEPT_NODES"
   count=$(echo "$nodes" | tr , '\n' | wc -l)
+  # No rank is left on the other nodes. Without this they would be the job's until rank 0 reports again.
+  "${FLYBALL:-flyball}" cluster keeps --gpus "$((count * SLURM_GPUS_ON_NODE))" --iteration "$iteration"
 done
 date +end=%s.%N
 exit "$status"

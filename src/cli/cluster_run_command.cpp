@@ -524,6 +524,7 @@ void add_cluster_run_commands(const Command& parent) {
   add_run(parent);
   add_status(parent);
   add_cluster_submit_command(parent);
+  add_cluster_keeps_command(parent);
   add_budget(parent);
 }
 

@@ -139,7 +139,7 @@ def check_example(program, site, controller):
         return print(f"without examples/elastic_trainer: {missing}")
     skipped = ("--nodes=", "--gpus-per-node=", "--flyball=")
     words = [str(word) for word in words if not str(word).startswith(skipped)]
-    words = [word + f",FLYBALL_CLUSTER=unix:{controller.socket}" if word.startswith("--export=") else word for word in words]
+    words = [word + f",FLYBALL_CLUSTER=unix:{controller.socket},FLYBALL={program}" if word.startswith("--export=") else word for word in words]
     said = site.ask(program, "cluster", "submit", "--kind", "toy", "--iterations", "100000", "--min", "4", "--max", "8",
                     "--shrinks", "--", f"--output={site.folder}/toy.out", *words)
     first = re.search(r"job (\d+)", said).group(1)
