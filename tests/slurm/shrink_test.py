@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Jobs that give nodes back without ending, on a real Slurm of four nodes. A job has all of them; another one comes, and
 starts on two of them, once with a first job that shrinks and once with one that does not: how long that takes is printed.
-Then the controller is killed with SIGKILL while a job shrinks, and a job is to shrink a second time, which Slurm without
-slurmdbd refuses. Last, examples/elastic_trainer gives a node back. Status 77: it cannot run here.
+Boards that are given back have no lease and no cap. The controller is killed with SIGKILL while a job shrinks, and a job
+is to shrink a second time, which Slurm without slurmdbd refuses. Last, examples/elastic_trainer gives a node back.
+Status 77: it cannot run here.
 """
 
 import json
@@ -95,6 +96,21 @@ def check_shrink(program, site, controller):
     return seconds, kind["shrink_s"]
 
 
+def check_leases(program, site, controller):
+    """A lower budget takes nodes from a job, whose boards are nobody's then: without a lease, a clock and a cap."""
+    first = run_on_all(program, site, controller, "leaner", True)
+    boards = lambda: controller_test.boards(site)
+    DEMO.wait_until("leases of all boards", 30, lambda: all(board["lease"] for board in boards()))
+    site.ask(program, "cluster", "budget", "2kW")
+    DEMO.wait_until("a job with fewer nodes", 30, lambda: words_of(site, "leaner") == ["start", "keeps"])
+    kept = int(lines(site, "leaner")[-1][2])
+    free = lambda: [board for board in boards() if not board["lease"] and not board["cap"]]
+    DEMO.wait_until("boards without leases and caps", 10, lambda: len(free()) == len(DEMO.NODES) * DEMO.GPUS - kept)
+    assert shown(site, first)["Restarts"] == "0"
+    site.ask(program, "cluster", "budget", "20kW")
+    cancel(site, controller, first)
+
+
 def check_restart(program, site, controller):
     """The same by a job that ends for it."""
     first = run_on_all(program, site, controller, "old", False)
@@ -162,6 +178,7 @@ def play(program, site):
     controller = controller_test.Controller(program, site, policy="joule-price")
     try:
         DEMO.wait_until("the controller", 30, lambda: controller.socket.exists())
+        check_leases(program, site, controller)  # while what a GPU draws is believed: no clock would be low enough
         live, shrink_s = check_shrink(program, site, controller)
         old, restart_s = check_restart(program, site, controller)
         print(f"from the decision until the other job ran: {live:.2f} s beside a job that shrank, {old:.2f} s beside one "
