@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -294,6 +295,51 @@ void session_watched_in_stream(benchmark::State& state) {
   state.counters["most_ns"] = costs.back();
 }
 BENCHMARK(session_watched_in_stream)->UseManualTime()->Iterations(2);  // steps
+
+// begin_in of a computation that another clock follows: asked for while it runs (`ahead`), or only when it has ended. The
+// GPU is busy with something else until all computations of a step are queued.
+void session_coming_clock_in_stream(benchmark::State& state) {
+  const SimulatedStream stream(false);
+  const auto work = stream.call<decltype(flyball_sim_queue_work)>("flyball_sim_queue_work");
+  const OneStageJob job;
+  SessionOptions options = job.session();
+  options.job.microbatches = 4;  // more would be queued than clocks are asked ahead for
+  options.job.clocks_ahead = state.range(0) != 0;
+  options.job.switch_latency = Seconds(0.005);
+  SessionGpu gpu;
+  gpu.clocks = {Megahertz(1410), Megahertz(1200)};
+  gpu.sink = std::make_unique<SlowSink>();
+  gpu.meter = {"GPU:0", [] { return MeterReading{Watts(100), std::nullopt}; }};
+  Session session(options, std::move(gpu));
+  job.report_profile();
+  std::vector<double> costs;
+  const auto step = [&](bool planned) {
+    session.step_begin();
+    work(nullptr, "forward", 0.02);
+    for (int i = 0; i < 2 * options.job.microbatches; ++i) {
+      const char* type = i % 2 == 0 ? "forward" : "backward";
+      session.set_speed_in(type, nullptr);
+      const Nanoseconds begin = monotonic_now();
+      session.begin_in(type, nullptr);
+      if (planned) costs.push_back(static_cast<double>(monotonic_now() - begin));
+      work(nullptr, type, i % 2 == 0 ? 0.010 : 0.020);
+      session.end_in(type, nullptr);
+    }
+    stream.call<decltype(cuStreamSynchronize)>("cuStreamSynchronize")(nullptr);
+    session.step_end();
+  };
+  while (session.state().schedule_version == 0) step(false);
+  for (auto unused : state) {
+    const std::size_t before = costs.size();
+    step(true);
+    const double sum = std::accumulate(costs.begin() + static_cast<std::ptrdiff_t>(before), costs.end(), 0.0);
+    state.SetIterationTime(1e-9 * sum / static_cast<double>(costs.size() - before));
+  }
+  std::sort(costs.begin(), costs.end());
+  state.counters["p50_ns"] = costs[costs.size() / 2];
+  state.counters["p99_ns"] = costs[costs.size() * 99 / 100];
+}
+BENCHMARK(session_coming_clock_in_stream)->ArgName("ahead")->Arg(0)->Arg(1)->UseManualTime()->Iterations(50);  // steps
 
 // The simulated driver alone.
 void launch_host_function_after_work(benchmark::State& state) {

@@ -1,8 +1,8 @@
 // What plans promise, and what trainings by them do in worlds that are not ideal: eight pipelines, every planner,
 // several sets of boards. Virtual time: what else the machine does plays no part. Prints a Markdown table.
 //
-// Usage: promise_worlds [--seeds N] [--planner NAME] [--world N] [--switch-latency S] [--no-lead] [--ideal];
-// exit status 1 where a promise is not kept.
+// Usage: promise_worlds [--seeds N] [--planner NAME] [--world N] [--switch-latency S] [--steps-per-clock N]
+// [--iterations N] [--no-transfers] [--no-lead] [--ideal]; exit status 1 where a promise is not kept.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -34,7 +34,8 @@ Scheduler::Scheduler(const ClusterSpec& spec, Watts limit, std::string policy, c
                      SchedulerHost& host)
     : host_(&host),
       policy_name_(std::move(policy)),
-      policy_(make_policy(policy_name_, options)),
+      options_(options),
+      policy_(make_policy(policy_name_, options_)),
       traits_(policy_->traits()),
       placement_(empty_cluster(traits_.placement, spec)) {
   if (traits_.jobs_per_gpu < 1 || traits_.jobs_per_gpu > 2 ||
@@ -239,6 +240,25 @@ std::vector<int> Scheduler::jobs_on(int node) const {
 }
 
 void Scheduler::decide() {
+  try {
+    ask_policy();
+  } catch (const Error&) {
+    begin_anew();
+    throw;
+  }
+}
+
+// What the policy keeps of jobs may be of a decision that was not carried out.
+void Scheduler::begin_anew() {
+  policy_ = make_policy(policy_name_, options_);
+  wake_at_.reset();
+  happened_.clear();
+  std::ranges::copy_if(state_.active, std::back_inserter(happened_.arrived),
+                       [this](int job) { return !state_.jobs[at(job)].has_gpus(); });
+  happened_.budget = due_ = true;
+}
+
+void Scheduler::ask_policy() {
   due_ = false;
   ClusterEvents events = std::exchange(happened_, {});
   std::sort(events.finished.begin(), events.finished.end());
@@ -333,8 +353,7 @@ void Scheduler::apply() {
   // Jobs that join others are placed after those.
   std::stable_partition(to_place.begin(), to_place.end(), [](const Assignment& one) { return one.partner < 0; });
   std::set<int> placed;
-  for (const Assignment& one : to_place) give_gpus(one, placed);
-  for (const int job : placed) start(job);
+  place_and_start(to_place, placed);
   for (const Assignment& one : decision_.assignments) {
     const ClusterJob& job = state_.jobs[at(one.job)];
     if (job.partner < 0 || state_.jobs[at(job.partner)].speed == job.speed) continue;
@@ -347,6 +366,20 @@ void Scheduler::apply() {
     const bool goes_off = placement_.empty_nodes_on() >= state_.spec.nodes_kept_on;
     if (goes_off && on_partial >= state_.spec.gpus_per_node) compact(placed);
   }
+}
+
+// A job that has GPUs starts, even if another one finds none.
+void Scheduler::place_and_start(const std::vector<Assignment>& to_place, std::set<int>& placed) {
+  const auto start_all = [&] {
+    for (const int job : placed) start(job);
+  };
+  try {
+    for (const Assignment& one : to_place) give_gpus(one, placed);
+  } catch (const Error&) {
+    start_all();
+    throw;
+  }
+  start_all();
 }
 
 void Scheduler::take_gpus(int job) {

@@ -110,7 +110,8 @@ class Scheduler {
 
   // Whether something has happened about which the policy has not decided yet.
   [[nodiscard]] bool is_due() const { return due_; }
-  // Asks the policy and carries out what it decides. Throws Error where the policy decides what cannot be.
+  // Asks the policy and carries out what it decides. Throws Error where the policy decides what cannot be; what was
+  // carried out until then stands, and the next decision is a new policy's, from scratch.
   void decide();
   [[nodiscard]] std::int64_t decisions() const { return decisions_; }
   [[nodiscard]] bool decided_anything() const { return !decision_.assignments.empty(); }
@@ -121,8 +122,11 @@ class Scheduler {
   [[nodiscard]] const char* not_together(int job, int with, int gpus) const;
 
  private:
+  void ask_policy();
+  void begin_anew();
   void check_decision() const;
   void apply();
+  void place_and_start(const std::vector<Assignment>& to_place, std::set<int>& placed);
   void runs(int job, int gpus, int speed);
   void take_gpus(int job);
   void give_gpus(const Assignment& assignment, std::set<int>& placed);
@@ -138,6 +142,7 @@ class Scheduler {
 
   SchedulerHost* host_;
   std::string policy_name_;
+  PolicyOptions options_;
   std::unique_ptr<Policy> policy_;
   PolicyTraits traits_;
   ClusterState state_;

@@ -141,12 +141,7 @@ GpuShape Controller::target_of(const Job& job) const {
 
 void Controller::decide(Seconds now) {
   prefer_nodes();
-  try {
-    for (int round = 0; round < kMostDecisions && scheduler_->is_due(); ++round) scheduler_->decide();
-  } catch (const Error&) {
-    scheduler_->limit_changed(scheduler_->state().power_limit);  // decide again in the next cycle
-    throw;
-  }
+  for (int round = 0; round < kMostDecisions && scheduler_->is_due(); ++round) scheduler_->decide();
   if (causes_.empty()) causes_.emplace_back("what is known has changed");
   const std::size_t told = std::min(causes_.size(), kMostCauses);
   std::string cause = fmt::format("{}", fmt::join(causes_.begin(), causes_.begin() + static_cast<long>(told), ", "));

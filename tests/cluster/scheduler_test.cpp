@@ -112,6 +112,24 @@ class PromptHost : public SchedulerHost {
   std::vector<std::string> said;
 };
 
+// Told of six free GPUs where there are four, FIFO gives two and four away. The larger job is placed first, and the other
+// one finds no place. The first one runs all the same, and the other one gets its GPUs when that has ended.
+TEST(Scheduler, LosesNoJobByADecisionThatCannotBeCarriedOut) {
+  PromptHost host("fifo", false, 0);
+  const int small = host.submit(0, 2);
+  const int large = host.submit(0, 4);
+  host.scheduler.state().free_gpus = 6;
+  EXPECT_THROW(host.scheduler.decide(), Error);
+  EXPECT_THAT(host.said, ElementsAre("start 1 on 4"));
+  EXPECT_EQ(host.scheduler.state().free_gpus, 0);
+  EXPECT_TRUE(host.scheduler.is_due());
+  host.decide(2.0);
+  EXPECT_FALSE(host.scheduler.state().jobs[at(small)].has_gpus());
+  host.scheduler.finished(large);
+  host.decide(3.0);
+  EXPECT_THAT(host.said, ElementsAre("start 1 on 4", "start 0 on 2"));
+}
+
 // Two nodes of two GPUs and 700 W: a job alone gets all four GPUs at 400 W or 800 W, a second one two of them.
 TEST(Scheduler, TellsItsHostWhatToDo) {
   PromptHost host("powerflow", false, 0);
