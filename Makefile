@@ -71,6 +71,7 @@ slurm-build: setup
 slurm: slurm-build python ## test the plugin, an elastic job, a pipeline and the controller on a real Slurm (installs Debian's Slurm)
 	@tests/slurm/slurm_test.py
 	@tests/slurm/controller_test.py
+	@tests/slurm/shrink_test.py
 	@tests/slurm/pipeline_test.py
 	@tests/slurm/nodes_off_test.py
 

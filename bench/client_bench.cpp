@@ -296,8 +296,8 @@ void session_watched_in_stream(benchmark::State& state) {
 }
 BENCHMARK(session_watched_in_stream)->UseManualTime()->Iterations(2);  // steps
 
-// begin_in of a computation that another clock follows: asked for while it runs (`ahead`), or only when it has ended. The
-// GPU is busy with something else until all computations of a step are queued.
+// begin_in of a computation that another clock follows: asked for while it runs (`ahead`), or only when it has ended.
+// The GPU is busy with something else until all computations of a step are queued.
 void session_coming_clock_in_stream(benchmark::State& state) {
   const SimulatedStream stream(false);
   const auto work = stream.call<decltype(flyball_sim_queue_work)>("flyball_sim_queue_work");

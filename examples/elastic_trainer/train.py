@@ -1,7 +1,9 @@
 """A training whose GPUs may change while it trains: data-parallel PyTorch on gloo, with Flyball in it.
 
 Rank 0 reports after every iteration. When it is told to stop, all ranks leave the loop after the same iteration, rank 0
-writes a checkpoint, and the program ends; it goes on from there when Slurm starts it again, on however many GPUs.
+writes a checkpoint, and the program ends; it goes on from there when Slurm starts it again, on however many GPUs. Where the
+job is to go on with some of its nodes instead, rank 0 writes their names and the iterations into the file KEPT_NODES, and job.sh starts the
+program again there.
 """
 
 import argparse
@@ -92,8 +94,10 @@ def main():
     if rank == 0:
         write(options.checkpoint, {"iteration": job.done, "model": model.state_dict(),
                                    "optimizer": optimizer.state_dict()})
-        print(json.dumps({"first": first, "done": job.done, "ranks": ranks, "stopped": job.stopped, "loss": loss}),
-              flush=True)
+        if job.keeps:
+            pathlib.Path(os.environ["KEPT_NODES"]).write_text(f"{','.join(job.keeps)} {job.done}\n")
+        print(json.dumps({"first": first, "done": job.done, "ranks": ranks, "stopped": job.stopped, "keeps": job.keeps,
+                          "loss": loss}), flush=True)
     dist.barrier()
 
 

@@ -491,7 +491,12 @@ FLYBALL_API const char* flyball_footprint_json(const flyball_footprint* footprin
  * them nothing is reported, and `notice` is told so once. By TLS the job shows the token in FLYBALL_JOB_TOKEN; the
  * controller's authorities are in the file that FLYBALL_CLUSTER_CA names, or are the system's. A controller that is
  * away never makes the training wait more than 0.1 s: the answer then is 0, the newest report is sent later, and
- * `notice` is told once. At most two reports in a second are sent, and that of the last iteration. */
+ * `notice` is told once. At most two reports in a second are sent, and that of the last iteration.
+ *
+ * A job with "shrinks" in its option may be told to go on with some of its nodes in place of ending: where a report is
+ * answered with 1 and flyball_elastic_keeps names nodes, it writes a checkpoint or moves its state, leaves the other
+ * nodes, and goes on with these. It says so by the number of GPUs with which a new process opens its elastic job, or by
+ * flyball_elastic_go_on. Only then are the other nodes taken from it; what of it still runs there is ended. */
 typedef struct flyball_elastic flyball_elastic;
 
 /* `gpus` is how many the job has now; 0: Slurm's nodes times its GPUs on this one. `notice` is called by
@@ -503,6 +508,13 @@ FLYBALL_API flyball_elastic* flyball_elastic_open(int gpus, void (*notice)(void*
  * write a checkpoint and end, else 0: also where `elastic` is null, or the numbers are below 0, which
  * flyball_last_error tells. For one thread at a time. */
 FLYBALL_API int flyball_elastic_report(flyball_elastic* elastic, int64_t iteration, int64_t iterations, double step_s);
+
+/* Returns the names of the nodes with which the job is to go on, such as "n1,n2", where the last report was answered
+ * so; else "". The text holds until the next call with `elastic`. */
+FLYBALL_API const char* flyball_elastic_keeps(const flyball_elastic* elastic);
+
+/* Says at once that the job runs on so many GPUs from now on, and on no others. Returns FLYBALL_USAGE below 1. */
+FLYBALL_API int flyball_elastic_go_on(flyball_elastic* elastic, int gpus);
 
 /* Waits half a second at most for a report that is under way. Null: nothing. */
 FLYBALL_API void flyball_elastic_close(flyball_elastic* elastic);

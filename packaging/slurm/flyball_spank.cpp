@@ -3,9 +3,10 @@
 //   sbatch --flyball=elastic,kind=bert,iterations=5000,min=1,max=8 job.sh
 //
 // It checks the values and publishes them as the job's comment, where `flyball cluster run` finds them:
-// "flyball:elastic,kind=bert,iterations=5000,min=1,max=8". In the job it sets FLYBALL_CLUSTER, the address to which
-// flyball.elastic reports, to what plugstack.conf says: cluster=https://HOST:PORT or cluster=unix:PATH, and with
-// ca=FILE FLYBALL_CLUSTER_CA, the authorities that may have issued the controller's certificate.
+// "flyball:elastic,kind=bert,iterations=5000,min=1,max=8", with ",shrinks" where that was given. In the job it sets
+// FLYBALL_CLUSTER, the address to which flyball.elastic reports, to what plugstack.conf says: cluster=https://HOST:PORT
+// or cluster=unix:PATH, and with ca=FILE FLYBALL_CLUSTER_CA, the authorities that may have issued the controller's
+// certificate.
 //
 // With secret=FILE, a job that has an address to report to also gets FLYBALL_JOB_TOKEN, which shows over TCP that it is
 // this job. It is made on the node, where the plugin runs as root and knows by Slurm's credential whose job it is, and
@@ -62,10 +63,12 @@ std::string secret_file;
 // What is wrong with a value, in words; empty: nothing.
 using Problem = std::string;
 
-char info[] = "elastic,kind=NAME,iterations=N,min=GPUS,max=GPUS or pipeline,kind=NAME,iterations=N";  // NOLINT
+char info[] =  // NOLINT
+    "elastic,kind=NAME,iterations=N,min=GPUS,max=GPUS[,shrinks] or pipeline,kind=NAME,iterations=N";
 
 struct Elastic {
   bool pipeline = false;
+  bool shrinks = false;
   std::string_view kind;
   std::int64_t iterations = 0;
   std::int64_t least = 0;
@@ -96,15 +99,19 @@ Problem read_field(std::string_view field, Elastic& job) {
   const std::size_t equals = field.find('=');
   const std::string_view name = field.substr(0, equals);
   const std::string_view value = equals == std::string_view::npos ? "" : field.substr(equals + 1);
+  if (field == "shrinks") {
+    if (std::exchange(job.shrinks, true)) return "shrinks is given twice";
+    return {};
+  }
   if (name == "kind") return read_kind(value, job.kind);
   if (name == "iterations") return read_number(name, value, kMostIterations, job.iterations);
   if (name == "min") return read_number(name, value, kMostGpus, job.least);
   if (name == "max") return read_number(name, value, kMostGpus, job.most);
-  return "there is no " + quoted(name) + "; there are kind, iterations, min and max";
+  return "there is no " + quoted(name) + "; there are kind, iterations, min, max and shrinks";
 }
 
-// Reads "elastic,kind=NAME,iterations=N,min=A,max=B" or "pipeline,kind=NAME,iterations=N", in any order, min being 1
-// where it is missing.
+// Reads "elastic,kind=NAME,iterations=N,min=A,max=B,shrinks" or "pipeline,kind=NAME,iterations=N", in any order, min
+// being 1 where it is missing.
 Problem read_option(std::string_view text, Elastic& job) {
   std::size_t comma = text.find(',');
   job.pipeline = text.substr(0, comma) == "pipeline";
@@ -120,6 +127,7 @@ Problem read_option(std::string_view text, Elastic& job) {
     if (missing) return std::string(name) + " is missing; write " + info;
   }
   if (job.pipeline && (job.least != 0 || job.most != 0)) return "a pipeline has no min and max: it keeps its GPUs";
+  if (job.pipeline && job.shrinks) return "a pipeline does not shrink: it keeps its GPUs";
   if (job.least == 0) job.least = 1;
   if (job.least > job.most) {
     return "min is " + std::to_string(job.least) + ", which is more than max, " + std::to_string(job.most);
@@ -137,6 +145,7 @@ int take_option(int /*number*/, const char* text, int /*remote*/) {
     published = std::string(job.pipeline ? "flyball:pipeline" : "flyball:elastic") + ",kind=" + std::string(job.kind) +
                 ",iterations=" + std::to_string(job.iterations);
     if (!job.pipeline) published += ",min=" + std::to_string(job.least) + ",max=" + std::to_string(job.most);
+    if (job.shrinks) published += ",shrinks";
     return 0;
   } catch (const std::exception& error) {
     slurm_error("--flyball: %s", error.what());

@@ -5,6 +5,7 @@
             train(iteration)
         save(checkpoint, job.done)
     # job.stopped: Slurm starts this program again, with other GPUs
+    # job.keeps: or, of a job that shrinks, the nodes with which its script starts this program again itself
 
 After each iteration the job reports to the controller, `flyball cluster run`, how far it is and how long the iteration
 took. A controller that is away never makes the training wait more than 0.1 s, nor stop.
@@ -29,6 +30,8 @@ class ElasticJob:
 
       done     iterations that are done
       stopped  whether the job is to write a checkpoint and end before its time
+      keeps    names of the nodes with which it is then to go on, so that the others can be taken from it. Empty: Slurm
+               starts it again. Only of a job with "shrinks" in its option, and only in rank 0
 
     One thread of a process may use it; after a fork, only the parent.
     """
@@ -48,21 +51,36 @@ class ElasticJob:
                 raise _native.UsageError(f"flyball.elastic: {name} is {value}, and cannot be below 0")
         if rank is None:
             rank = next((int(os.environ[name]) for name in ("RANK", "SLURM_PROCID") if name in os.environ), 0)
-        self.iterations, self.done, self.stopped = iterations, first, False
+        self.iterations, self.done, self.stopped, self.keeps = iterations, first, False, ()
         self._agree, self._notice = agree, notice
         self._native = _native.ElasticJob(gpus) if rank == 0 else None
 
     def report(self, done: int, step_s: float) -> bool:
         """Tells that so many iterations are done, the last in `step_s`. Returns whether the job is to write a checkpoint
-        and end. Every rank calls it; rank 0 reports, and `agree` tells the others."""
-        stop = False
+        and end, or to go on with the nodes in `keeps`. Every rank calls it; rank 0 reports, and `agree` tells the others.
+        """
+        stop, keeps = False, []
         if self._native is not None:
-            stop, notices = self._native.report(done, self.iterations, step_s)
-            for words in notices if self._notice is not None else ():
-                self._notice(words)
+            stop, keeps, notices = self._native.report(done, self.iterations, step_s)
+            self._tell(notices)
         self.done = done
+        self.keeps = tuple(keeps)
         self.stopped = bool(self._agree(stop)) if self._agree is not None else stop
         return self.stopped
+
+    def go_on(self, gpus: int) -> None:
+        """Says at once that the job runs on so many GPUs from now on, those of the nodes that it keeps, and on no others.
+        The loop goes on after that. Every rank that stays calls it. A program that is started again for these nodes need
+        not: it says their number when it opens its elastic job."""
+        if gpus < 1:
+            raise _native.UsageError(f"go_on: gpus is {gpus}, and cannot be below 1")
+        if self._native is not None:
+            self._tell(self._native.go_on(gpus))
+        self.stopped, self.keeps = False, ()
+
+    def _tell(self, notices: list[str]) -> None:
+        for words in notices if self._notice is not None else ():
+            self._notice(words)
 
     def __iter__(self) -> Iterator[int]:
         """The numbers of the iterations that are left, each of which is measured and reported when its body has run."""

@@ -43,15 +43,26 @@ class OwnElasticJob {
     }
   }
 
-  // (whether to stop, what has to be said)
-  std::tuple<bool, std::vector<std::string>> report(std::int64_t iteration, std::int64_t iterations, double step_s) {
-    if (!job_) throw Error("this elastic job is closed");
-    if (getpid() != process_) throw Error("this elastic job belongs to the process that forked");
+  // (whether to stop, the nodes with which to go on instead, what has to be said)
+  std::tuple<bool, std::vector<std::string>, std::vector<std::string>> report(std::int64_t iteration,
+                                                                              std::int64_t iterations, double step_s) {
+    check();
     const bool stop = job_->report(iteration, iterations, Seconds(step_s));
-    return {stop, std::exchange(notices_, {})};
+    return {stop, job_->keeps(), std::exchange(notices_, {})};
+  }
+
+  std::vector<std::string> go_on(int gpus) {
+    check();
+    job_->go_on(gpus);
+    return std::exchange(notices_, {});
   }
 
  private:
+  void check() const {
+    if (!job_) throw Error("this elastic job is closed");
+    if (getpid() != process_) throw Error("this elastic job belongs to the process that forked");
+  }
+
   pid_t process_;
   std::vector<std::string> notices_;
   std::unique_ptr<ElasticJob> job_;
@@ -64,6 +75,7 @@ void add_elastic(nb::module_& module) {
   nb::class_<OwnElasticJob>(module, "ElasticJob")
       .def(nb::init<int>(), nb::arg("gpus"), released)
       .def("report", &OwnElasticJob::report, nb::arg("iteration"), nb::arg("iterations"), nb::arg("step_s"), released)
+      .def("go_on", &OwnElasticJob::go_on, nb::arg("gpus"), released)
       .def("close", &OwnElasticJob::close, released);
 }
 

@@ -1,6 +1,6 @@
-// include/flyball/flyball.h on client/session.h, client/agent_client.h, client/elastic_job.h and account/account_run.h.
-// Exceptions end here: each becomes a code, and its words are kept for flyball_last_error in the thread that called.
-// Structures carry their size, so that callers that were compiled with shorter ones still work.
+// include/flyball/flyball.h on client/session.h, client/agent_client.h and account/account_run.h; its elastic jobs are
+// in c_elastic.cpp. Exceptions end here: each becomes a code, and its words are kept (guarded.h). Structures carry
+// their size, so that callers that were compiled with shorter ones still work.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -18,13 +18,13 @@
 
 #include "account/account_options.h"
 #include "account/footprint_file.h"
+#include "api/guarded.h"
 #include "api/session_plan.h"
 #include "base/error.h"
 #include "base/record.h"
 #include "base/text.h"
 #include "client/agent_client.h"
 #include "client/clock_sinks.h"
-#include "client/elastic_job.h"
 #include "client/session.h"
 #include "flyball/flyball.h"
 
@@ -37,12 +37,6 @@ struct flyball_session {
   std::vector<flyball_transfers> transfers;
 };
 
-struct flyball_elastic {
-  explicit flyball_elastic(flyball::ElasticJob::Options options) : job(std::move(options)) {}
-
-  flyball::ElasticJob job;
-};
-
 struct flyball_footprint {
   flyball::Footprint footprint;
   std::string json;
@@ -50,38 +44,6 @@ struct flyball_footprint {
 
 namespace flyball {
 namespace {
-
-thread_local std::string last_error;
-
-int failed(int code, const char* words) noexcept {
-  try {
-    last_error = words;
-  } catch (...) {
-    last_error.clear();
-  }
-  return code;
-}
-
-// Runs the action. What it throws becomes a code and flyball_last_error.
-template <class Action>
-int guarded(Action action) noexcept {
-  try {
-    action();
-    return FLYBALL_OK;
-  } catch (const UsageError& error) {
-    return failed(FLYBALL_USAGE, error.what());
-  } catch (const InputError& error) {
-    return failed(FLYBALL_USAGE, error.what());
-  } catch (const AgentRefusal& error) {
-    return failed(error.status() == 400 || error.status() == 422 ? FLYBALL_USAGE : FLYBALL_SYSTEM, error.what());
-  } catch (const SystemError& error) {
-    return failed(FLYBALL_SYSTEM, error.what());
-  } catch (const std::exception& error) {
-    return failed(FLYBALL_FAULT, error.what());
-  } catch (...) {
-    return failed(FLYBALL_FAULT, "an exception of an unknown kind");
-  }
-}
 
 std::string text(const char* value) { return value == nullptr ? std::string() : std::string(value); }
 
@@ -565,30 +527,6 @@ int flyball_footprint_get_row(const flyball_footprint* footprint, size_t index, 
 
 const char* flyball_footprint_json(const flyball_footprint* footprint) {
   return footprint == nullptr ? "" : footprint->json.c_str();
-}
-
-flyball_elastic* flyball_elastic_open(int gpus, void (*notice)(void* user, const char* words), void* user) {
-  flyball_elastic* elastic = nullptr;
-  guarded([&] {
-    if (gpus < 0) throw flyball::UsageError("gpus: a job has no fewer than 0");
-    auto options = flyball::ElasticJob::from_environment(gpus);
-    options.notice = [notice, user](const std::string& words) {
-      if (notice == nullptr) return fmt::print(stderr, "flyball: {}\n", words);
-      notice(user, words.c_str());
-    };
-    elastic = std::make_unique<flyball_elastic>(std::move(options)).release();
-  });
-  return elastic;
-}
-
-int flyball_elastic_report(flyball_elastic* elastic, int64_t iteration, int64_t iterations, double step_s) {
-  bool stop = false;
-  if (elastic != nullptr) guarded([&] { stop = elastic->job.report(iteration, iterations, flyball::Seconds(step_s)); });
-  return stop ? 1 : 0;
-}
-
-void flyball_elastic_close(flyball_elastic* elastic) {
-  guarded([&] { delete elastic; });
 }
 
 const char* flyball_last_error(void) { return flyball::last_error.c_str(); }

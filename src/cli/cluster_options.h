@@ -75,8 +75,13 @@ inline constexpr std::string_view kForZeus = "; it is for policies with Zeus's c
 // `flyball cluster compare`.
 void add_cluster_compare_command(const Command& parent, const std::string& command_line);
 
-// `flyball cluster run|status|submit|budget`, on a real cluster.
+// `flyball cluster run|status|submit|keeps|budget`, on a real cluster.
 void add_cluster_run_commands(const Command& parent);
+void add_cluster_submit_command(const Command& parent);
+void add_cluster_keeps_command(const Command& parent);
+
+// The controller's: that which was given, or what the environment names, or else where it listens by itself.
+[[nodiscard]] std::string controller_address(const std::optional<std::string>& given);
 
 // `flyball cluster report`, of a real cluster's jobs.
 void add_cluster_report_command(const Command& parent);

@@ -67,17 +67,19 @@ class ElasticJob::Courier {
   Courier(const Courier&) = delete;
   Courier& operator=(const Courier&) = delete;
 
-  bool hand_over(std::string report, bool last) {
+  // What was answered to a report of another number of GPUs is not for the job as it is now.
+  ElasticAnswer hand_over(const ElasticReport& report, bool at_once) {
     std::unique_lock lock(mutex_);
     const Nanoseconds now = monotonic_now();
-    if (!last && now < next_) return stop_;
+    if (std::exchange(gpus_, report.gpus) != report.gpus) answer_ = {};
+    if (!at_once && now < next_) return answer_;
     next_ = now + to_nanoseconds(options_.interval);
-    waiting_ = std::move(report);
+    waiting_ = report;
     changed_.notify_all();
-    if (failed_ || late_) return false;
+    if (failed_ || late_) return {};
     late_ = !changed_.wait_for(lock, duration_of(options_.patience), [this] { return idle() || failed_; });
     if (late_) say("does not answer; the training goes on, and reports when it does");
-    return stop_ && !late_;
+    return late_ ? ElasticAnswer() : answer_;
   }
 
   std::vector<std::string> news() {
@@ -107,26 +109,26 @@ class ElasticJob::Courier {
     while (true) {
       changed_.wait(lock, [this] { return closing_ || waiting_; });
       if (closing_) return;
-      const std::string report = *std::exchange(waiting_, std::nullopt);
+      const ElasticReport report = *std::exchange(waiting_, std::nullopt);
       sending_ = true;
       lock.unlock();
-      std::optional<bool> stop;
+      std::optional<ElasticAnswer> answer;
       std::string problem;
       try {
-        stop = send(report);
+        answer = send(to_json(report).dump());
       } catch (const Error& error) {
         problem = error.what();
       }
       lock.lock();
       sending_ = false;
-      if (stop) {
+      if (answer) {
         if (failed_ || late_) say("answers again");
         failed_ = late_ = false;
-        stop_ = *stop;
+        if (report.gpus == gpus_) answer_ = std::move(*answer);
       } else {
         if (!failed_ && !late_) say("is away; the training goes on, and reports when it is back: " + problem);
         failed_ = true;
-        stop_ = false;
+        answer_ = {};
         if (!waiting_) waiting_ = report;
       }
       changed_.notify_all();
@@ -134,12 +136,12 @@ class ElasticJob::Courier {
     }
   }
 
-  bool send(const std::string& report) {
+  ElasticAnswer send(const std::string& report) {
     const Response response = client_.request("POST", target_, report);
     if (response.status < 200 || response.status > 299) {
       throw SystemError(fmt::format("it answered {}: {}", response.status, detail_of_problem(response.body)));
     }
-    return read_message<ElasticAnswer>(parse_json("its answer", response.body)).stop;
+    return read_message<ElasticAnswer>(parse_json("its answer", response.body));
   }
 
   const Options options_;
@@ -147,11 +149,12 @@ class ElasticJob::Courier {
   HttpClient client_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<std::string> waiting_;  // the newest report, to be sent
+  std::optional<ElasticReport> waiting_;  // the newest, to be sent
+  int gpus_ = 0;                          // of the last report that was handed over
   bool sending_ = false;
-  bool failed_ = false;  // the last request
-  bool late_ = false;    // the answer to the one under way
-  bool stop_ = false;    // the last answer
+  bool failed_ = false;   // the last request
+  bool late_ = false;     // the answer to the one under way
+  ElasticAnswer answer_;  // the last one
   bool closing_ = false;
   Nanoseconds next_ = 0;  // the earliest time of another report
   std::vector<std::string> news_;
@@ -186,13 +189,27 @@ bool ElasticJob::report(std::int64_t iteration, std::int64_t iterations, Seconds
     throw UsageError(fmt::format("a report of iteration {} of {} in {} s: none of them may be below 0", iteration,
                                  iterations, step.value()));
   }
-  bool stop = false;
+  iteration_ = iteration;
+  iterations_ = iterations;
+  return hand_over(step, iteration >= iterations);
+}
+
+// The time of an iteration on these GPUs is not known yet.
+void ElasticJob::go_on(int gpus) {
+  if (gpus < 1) throw UsageError(fmt::format("a job goes on with 1 GPU or more, not with {}", gpus));
+  options_.gpus = gpus;
+  (void)hand_over(Seconds(0), true);
+}
+
+bool ElasticJob::hand_over(Seconds step, bool at_once) {
+  ElasticAnswer answer;
   if (courier_) {
-    const ElasticReport report{static_cast<double>(iteration), static_cast<double>(iterations), step, options_.gpus};
-    stop = courier_->hand_over(to_json(report).dump(), iteration >= iterations);
+    answer = courier_->hand_over(
+        {static_cast<double>(iteration_), static_cast<double>(iterations_), step, options_.gpus}, at_once);
   }
+  keeps_ = std::move(answer.keeps);
   tell();
-  return stop;
+  return answer.stop;
 }
 
 void ElasticJob::tell() {

@@ -1,5 +1,7 @@
 // What an elastic job of a cluster says to the controller (`flyball cluster run`): how far it is, and how long its
 // iterations take; and what it is told: whether to write a checkpoint and end, so as to go on with more or fewer GPUs.
+// A job that was submitted as one that shrinks may be told instead with which of its nodes it is to go on; it says that
+// it does by a report with their number of GPUs.
 //
 // The training never waits long for the controller. A report waits 0.1 s for its answer at most, and not at all from
 // when an answer is late until one comes again; meanwhile the answer is "go on", and the newest report is sent as soon
@@ -10,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/units.h"
 
@@ -46,15 +49,26 @@ class ElasticJob {
   // checkpoint and end. For one thread at a time. Throws UsageError where the numbers are below 0, or not finite.
   bool report(std::int64_t iteration, std::int64_t iterations, Seconds step);
 
+  // The nodes with which the job is to go on in place of ending, by the last report; empty: it is to end, or to go on
+  // as it is.
+  [[nodiscard]] const std::vector<std::string>& keeps() const { return keeps_; }
+  // Says that the job runs on so many GPUs from now on, and on no others: sends the last report again, with that
+  // number. Throws UsageError below 1.
+  void go_on(int gpus);
+
   // Whether there is somebody to report to.
   [[nodiscard]] bool reports() const { return courier_ != nullptr; }
 
  private:
   class Courier;
 
+  bool hand_over(Seconds step, bool at_once);
   void tell();
 
   Options options_;
+  std::int64_t iteration_ = 0;   // of the last report
+  std::int64_t iterations_ = 0;  // likewise
+  std::vector<std::string> keeps_;
   std::unique_ptr<Courier> courier_;  // null: nobody to report to
   std::string trouble_;               // why not, though there is an address
   bool told_ = false;

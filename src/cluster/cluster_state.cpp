@@ -30,6 +30,12 @@ const IterationCost& ClusterState::believed_cost(int job, int gpus, int speed) c
 
 Seconds ClusterState::restart_of(int kind) const { return kinds[at(kind)].restart.value_or(spec.restart); }
 
+// A job of several nodes has all GPUs of each.
+Seconds ClusterState::change_of(int kind, int from, int to) const {
+  const bool gives_nodes_up = to < from && to % spec.gpus_per_node == 0;
+  return gives_nodes_up ? kinds[at(kind)].shrink.value_or(restart_of(kind)) : restart_of(kind);
+}
+
 Watts ClusterState::counted_now(int job) const {
   const ClusterJob& one = jobs[at(job)];
   const Watts assigned = counted(one.kind, at(kinds[at(one.kind)].size_index(one.gpus)), at(one.speed));

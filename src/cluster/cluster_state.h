@@ -122,6 +122,8 @@ struct ClusterState {
   }
   // What a change of their GPUs costs jobs of a kind.
   [[nodiscard]] Seconds restart_of(int kind) const;
+  // The same of a change from one number of GPUs to another.
+  [[nodiscard]] Seconds change_of(int kind, int from, int to) const;
   // The power with which a job that has GPUs counts now: while it is profiled, at the fastest speed of its profiling.
   [[nodiscard]] Watts counted_now(int job) const;
   // Whether the job would be profiled if it now started at that size of its kind.

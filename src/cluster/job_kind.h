@@ -42,6 +42,8 @@ struct ClusterJobKind {
   std::size_t speeds = 0;
   std::vector<double> memory_gib;  // by size: the need per GPU that jobs declare; 0: unknown, which counts as all of it
   std::optional<Seconds> restart;  // as measured; without, ClusterSpec::restart
+  bool shrinks = false;            // its jobs can give up whole nodes while they run
+  std::optional<Seconds> shrink;   // what that costs, as measured; without, a restart
 
   // The index of this number of GPUs in `sizes`, or -1.
   [[nodiscard]] int size_index(int gpus) const;

@@ -346,6 +346,10 @@ void Scheduler::apply() {
   }
   std::stable_sort(to_place.begin(), to_place.end(),
                    [](const Assignment& a, const Assignment& b) { return a.gpus > b.gpus; });
+  // Which whole nodes these keep leaves as many to others.
+  std::stable_partition(to_place.begin(), to_place.end(), [&](const Assignment& one) {
+    return preferred_.count(one.job) != 0 && one.gpus >= state_.spec.gpus_per_node;
+  });
   // Jobs that join others are placed after those.
   std::stable_partition(to_place.begin(), to_place.end(), [](const Assignment& one) { return one.partner < 0; });
   std::set<int> placed;
@@ -415,7 +419,7 @@ void Scheduler::give_gpus(const Assignment& assignment, std::set<int>& placed) {
   if (assignment.gpus == 0) return;
   if (assignment.partner >= 0) {
     join(assignment);
-  } else if (!placement_.place(assignment.job, assignment.gpus)) {
+  } else if (!place_preferred(assignment) && !placement_.place(assignment.job, assignment.gpus)) {
     compact(placed);
     if (!placement_.place(assignment.job, assignment.gpus)) {
       throw Error(fmt::format("job {} finds no place for {} GPUs although {} are free", assignment.job, assignment.gpus,
@@ -429,6 +433,22 @@ void Scheduler::give_gpus(const Assignment& assignment, std::set<int>& placed) {
   state_.holding.insert(std::lower_bound(state_.holding.begin(), state_.holding.end(), assignment.job), assignment.job);
   one.speed = assignment.speed;
   placed.insert(assignment.job);
+}
+
+bool Scheduler::place_preferred(const Assignment& assignment) {
+  const auto preferred = preferred_.find(assignment.job);
+  const int per_node = state_.spec.gpus_per_node;
+  if (preferred == preferred_.end() || assignment.gpus % per_node != 0) return false;
+  const auto count = at(assignment.gpus / per_node);
+  std::vector<int> nodes;
+  for (const int node : preferred->second) {
+    const bool is_free = placement_.used_on(node) == 0 && !placement_.is_away(node);
+    if (!is_free && nodes.empty()) return false;  // the first one, without which the others are of no use
+    if (is_free && nodes.size() < count) nodes.push_back(node);
+  }
+  if (nodes.size() != count || count == preferred->second.size()) return false;
+  std::ranges::sort(nodes);
+  return placement_.place_on(assignment.job, nodes, per_node);
 }
 
 // Puts the job on its partner's GPUs.

@@ -8,10 +8,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster/cost_belief.h"
@@ -103,6 +105,10 @@ class Scheduler {
   // The node is out of use (down, drained, held by others), or is back. Jobs that lie on it are stopped and wait.
   void set_away(int node, bool away);
 
+  // Nodes, by job, of which the next decisions leave a job that runs there as many as it is to have, where they leave
+  // it whole nodes: the first one, and others as far as they are free. Only for policies that pack.
+  void prefer(std::map<int, std::vector<int>> nodes) { preferred_ = std::move(nodes); }
+
   // Whether something has happened about which the policy has not decided yet.
   [[nodiscard]] bool is_due() const { return due_; }
   // Asks the policy and carries out what it decides. Throws Error where the policy decides what cannot be; what was
@@ -125,6 +131,7 @@ class Scheduler {
   void runs(int job, int gpus, int speed);
   void take_gpus(int job);
   void give_gpus(const Assignment& assignment, std::set<int>& placed);
+  [[nodiscard]] bool place_preferred(const Assignment& assignment);
   void join(const Assignment& assignment);
   void free_gpus_of(int job);
   void start(int job);
@@ -145,7 +152,8 @@ class Scheduler {
   std::optional<PowerBook> power_book_;
   ClusterEvents happened_;
   bool due_ = false;
-  Decision decision_;  // the last one
+  Decision decision_;                          // the last one
+  std::map<int, std::vector<int>> preferred_;  // nodes, by job
   std::optional<Seconds> wake_at_;
   std::int64_t decisions_ = 0;
 };

@@ -71,6 +71,8 @@ struct EngineJob {
   GpuShape wanted;             // what it asks for; its nodes are those that it must have, often none
   int wanted_nodes = 1;        // how many nodes it asks for
   std::vector<NodeGpus> gpus;  // what it has, by rising name of the node; empty unless it runs
+  std::string first_node{};    // of a job that runs: where its script does, which it cannot give back
+  bool changeable = true;      // whether keep_nodes() and explain() can be expected to work, of a job that runs
 
   [[nodiscard]] int gpu_count() const { return flyball::gpu_count(gpus); }
 };
@@ -120,7 +122,10 @@ class ClusterEngine {
   virtual void requeue_held(const EngineJob& job) = 0;  // a running or ended job is pending again, and held
   // Changes what a pending job asks for. The job may be left half changed where this fails; calling it again mends it.
   virtual void resize(const EngineJob& job, const GpuShape& shape) = 0;
-  virtual void start(const EngineJob& job) = 0;     // a held job may start
+  virtual void start(const EngineJob& job) = 0;  // a held job may start
+  // Takes a running job's other nodes from it; what of it still runs there is ended. It goes on with those that it
+  // keeps, the first one among them.
+  virtual void keep_nodes(const EngineJob& job, const std::vector<std::string>& kept) = 0;
   virtual void resume(const EngineNode& node) = 0;  // a drained node may be used again
   // Switches nodes off that have no jobs, or on again, which takes its time. One that has got a job meanwhile goes off
   // after it.

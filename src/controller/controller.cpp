@@ -43,6 +43,8 @@ Controller::Controller(ClusterEngine& engine, ControllerStore& store, Controller
   for (Transition& one : store_.transitions()) kept_wanted_[one.job] = one;
   for (RestartCost& one : store_.restarts()) restarts_[one.kind] = one;
   for (ChangeoverTime& one : store_.changeovers()) changeovers_[{one.kind, one.part}] = one;
+  for (RestartCost& one : store_.shrink_costs()) shrink_costs_[one.kind] = one;
+  for (ShrinkRecord& one : store_.shrinks()) kept_shrinks_[one.job] = one;
   for (NodeRecord& one : store_.nodes()) node_records_[one.node] = one;
   order_ = store_.order();
   if (options_.agents != nullptr) keeper_.emplace(*options_.agents, options_.spec.clocks, options_.spec.limit);
@@ -139,6 +141,7 @@ GpuShape Controller::target_of(const Job& job) const {
 }
 
 void Controller::decide(Seconds now) {
+  prefer_nodes();
   for (int round = 0; round < kMostDecisions && scheduler_->is_due(); ++round) scheduler_->decide();
   if (causes_.empty()) causes_.emplace_back("what is known has changed");
   const std::size_t told = std::min(causes_.size(), kMostCauses);
@@ -313,7 +316,10 @@ void Controller::step(Job& job, Seconds now) {
   TransitionFacts facts;
   // Also when the reports came before this process was started, or before the job was last started.
   facts.asks = job.has_reported() || job.record.told == job.seen.restarts;
-  facts.told = job.record.told == job.seen.restarts;
+  check_shrink(job, now);
+  facts.keeps = goes_on_with_target(job);
+  facts.told = job.record.told == job.seen.restarts && !facts.keeps;
+  facts.shrinks = shrinks_to_target(job);
   // The policy counts a job with the GPUs that it is to have; one that has yet to stop draws for those that it has.
   // Where it waits for clocks to be set, it needs what they now let it draw; one that was released is among what draws.
   const ClockedPower* const clocked = clocked_power(job);
@@ -354,9 +360,11 @@ void Controller::step(Job& job, Seconds now) {
       }
       if (!job.asked) job.asked = now;
       const std::lock_guard lock(mutex_);
-      stops_.insert(job.seen.id);
+      stops_[job.seen.id] = {};
       break;
     }
+    case TransitionStep::kAskToKeep: ask_to_keep(job, now); break;
+    case TransitionStep::kTakeNodes: take_nodes(job, now); break;
     case TransitionStep::kRequeue:
       if (job.seen.state == EngineJobState::kRunning) pauses(job, now);
       stop_asking();
@@ -387,6 +395,7 @@ void Controller::step(Job& job, Seconds now) {
 }
 
 void Controller::settled(Job& job) {
+  has_shrunk(job);
   store_.settled(job.seen.id);
   job.wanted.reset();
   job.leaving.reset();  // it may be to stay after all
@@ -396,7 +405,7 @@ void Controller::settled(Job& job) {
   one.in_transition = false;
   if (!one.has_gpus()) return;
   job.settled_at = scheduler_->state().now;
-  if (!job.why.empty()) try_to("explain", job.seen, [&] { engine_.explain(job.seen, job.why); });
+  if (!job.why.empty() && job.seen.changeable) try_to("explain", job.seen, [&] { engine_.explain(job.seen, job.why); });
   settle(job.index);
   one.phase = JobPhase::kRunning;
   one.done = job.record.iteration;
@@ -433,9 +442,13 @@ ElasticAnswer Controller::report(std::int64_t job, std::optional<std::int64_t> u
   if (user && *user != 0 && *user != owner->second) {
     throw ReportRefusal(403, fmt::format("job {} is another user's", job));
   }
-  const bool stop = stops_.count(job) != 0;
-  told_[job] = {told, stop};
-  return {stop};
+  const auto stop = stops_.find(job);
+  // One that has gone on with the nodes that it keeps says so by their number of GPUs.
+  const bool is_to = stop != stops_.end() && (stop->second.keeps.empty() || stop->second.gpus != told.gpus);
+  // A job that goes on may report again before the next cycle.
+  TakenReport& taken = told_[job];
+  taken = {told, is_to || taken.stop};
+  return is_to ? ElasticAnswer{true, stop->second.keeps} : ElasticAnswer();
 }
 
 void Controller::order_budget(const BudgetOrder& order) {
@@ -464,13 +477,14 @@ ClusterJobStatus Controller::status_of(const Job& job) const {
   shown.step = job.step;
   shown.why = job.why;
   const bool runs = job.seen.state == EngineJobState::kRunning;
-  shown.state = job.wanted      ? (runs || job.wanted->target.nodes.empty() ? "stopping" : "starting")
-                : job.index < 0 ? "left alone"
-                : runs          ? "running"
-                                : "waiting";
+  shown.state = shrinks_to_target(job) ? "shrinking"
+                : job.wanted           ? (runs || job.wanted->target.nodes.empty() ? "stopping" : "starting")
+                : job.index < 0        ? "left alone"
+                : runs                 ? "running"
+                                       : "waiting";
   if (job.index < 0) return shown;
   const ClusterJob& one = scheduler_->state().jobs[at(job.index)];
-  if (one.has_gpus()) shown.power = power_on(job, one.gpus);
+  if (one.has_gpus()) shown.power = shrinks_to_target(job) ? drawn_by(job) : power_on(job, one.gpus);
   show_power(job, shown);
   return shown;
 }
@@ -495,6 +509,7 @@ void Controller::publish(Seconds now) {
   for (const auto& [id, job] : jobs_) kinds.insert(job.option.kind);
   for (const auto& [kind, cost] : restarts_) kinds.insert(kind);
   for (const auto& [key, time] : changeovers_) kinds.insert(key.first);
+  for (const auto& [kind, cost] : shrink_costs_) kinds.insert(kind);
   for (const std::string& kind : kinds) {
     const auto cost = restarts_.find(kind);
     const bool known = cost != restarts_.end();
@@ -508,6 +523,10 @@ void Controller::publish(Seconds now) {
     next.kinds.back().stops = time_of(ChangeoverPart::kStop).measured;
     next.kinds.back().changeover = Seconds(time_of(ChangeoverPart::kWhole).mean_s);
     next.kinds.back().changeovers = time_of(ChangeoverPart::kWhole).measured;
+    if (const auto shrink = shrink_costs_.find(kind); shrink != shrink_costs_.end()) {
+      next.kinds.back().shrink = Seconds(shrink->second.mean_s);
+      next.kinds.back().shrinks = shrink->second.measured;
+    }
   }
   std::map<std::int64_t, std::int64_t> users;
   for (const auto& [id, job] : jobs_) {
@@ -533,7 +552,7 @@ void Controller::publish(Seconds now) {
   status_ = std::move(next);
   users_ = std::move(users);
   has_looked_ = true;
-  std::erase_if(stops_, [&](std::int64_t id) { return users_.count(id) == 0; });
+  std::erase_if(stops_, [&](const auto& one) { return users_.count(one.first) == 0; });
 }
 
 }  // namespace flyball

@@ -4,10 +4,11 @@
 //
 // A job that is not elastic is left alone. Nodes on which such jobs have GPUs are out of use as a whole, and so are
 // those that are down or drained; an elastic job that shares a node with one of them stays as it is until it is alone
-// again. What GPUs without elastic jobs draw is taken off the budget. A job that waits is held where the scheduler can
-// place it; only holds of our own are undone. A job in transition is held; the policy does not touch it. Where a
-// transition comes to nothing, the job is left as it is for a while, and for good the third time. A start of ours that
-// the engine could not make comes to nothing, too, and is made again.
+// again. A job that says that it can goes on with some of its nodes, instead of ending, where it is to have fewer
+// (controller_shrinks.cpp). What GPUs without elastic jobs draw is taken off the budget. A job that waits is held where
+// the scheduler can place it; only holds of our own are undone. A job in transition is held; the policy does not touch
+// it. Where a transition comes to nothing, the job is left as it is for a while, and for good the third time. A start
+// of ours that the engine could not make comes to nothing, too, and is made again.
 //
 // Where it may, it has the engine switch nodes off that have been idle for long, and wakes those on which the scheduler
 // has put a job, before that job stops where it runs (controller_nodes.cpp).
@@ -127,6 +128,7 @@ class Controller : private SchedulerHost {
     double iteration = 0.0;    // that it had done
     Seconds stopping{0.0};     // what it took to be seen to wait
     bool has_stopped = false;  // it was
+    bool goes_on = false;      // it has given nodes back instead
   };
   struct Job {
     EngineJob seen;
@@ -150,6 +152,8 @@ class Controller : private SchedulerHost {
     std::optional<Seconds> leaving;  // when it was decided that it gives up its GPUs, until the engine shows it without
     std::optional<Seconds> taking;   // when it was decided that it gets GPUs that were in use, until it can be started
     std::optional<Seconds> asked;    // by this process, when it was first asked to stop
+    ShrinkRecord shrink;
+    int takes_refused = 0;  // by the engine, of the nodes that it gives back
 
     [[nodiscard]] bool has_reported() const { return reports > 0 || record.iteration > 0.0 || record.iterations > 0.0; }
 
@@ -185,7 +189,7 @@ class Controller : private SchedulerHost {
   void end(std::int64_t id, const char* how);
   struct TakenReport {
     ElasticReport report;
-    bool stop = false;  // what it was answered
+    bool stop = false;  // what it was answered, or one before it since the last cycle
   };
   void take_reports(Seconds now);
   bool take_order();
@@ -254,6 +258,21 @@ class Controller : private SchedulerHost {
   [[nodiscard]] int idle_gpus() const;
   void show_wake(const EngineNode& node, ClusterNodeStatus& shown) const;
 
+  // Jobs that give nodes back (controller_shrinks.cpp).
+  [[nodiscard]] static bool may_shrink(const Job& job);
+  [[nodiscard]] bool shrinks_to_target(const Job& job) const;
+  [[nodiscard]] static bool goes_on_with_target(const Job& job);
+  void prefer_nodes();
+  void ask_to_keep(Job& job, Seconds now);
+  void take_word(Job& job, const ElasticReport& told, Seconds now);
+  void take_nodes(Job& job, Seconds now);
+  void check_shrink(Job& job, Seconds now);
+  void refuse_shrink(Job& job, Seconds now, int until, const std::string& why);
+  void has_shrunk(Job& job);
+  void undo_shrink(Job& job, Seconds now);
+  void goes_on_shrunk(Job& job, const ElasticReport& told, Seconds now);
+  void set_shrink(ClusterJobKind& kind) const;
+
   // Clocks and watts (controller_clocks.cpp).
   [[nodiscard]] std::vector<ClockedJob> clocked_jobs() const;
   [[nodiscard]] const ClockedPower* clocked_power(const Job& job) const;  // null where nobody keeps its clocks
@@ -291,6 +310,7 @@ class Controller : private SchedulerHost {
   std::map<std::int64_t, Pipeline> pipelines_;
   std::map<std::int64_t, JobRecord> kept_;  // of jobs that are not, or not yet, among jobs_
   std::map<std::int64_t, Transition> kept_wanted_;
+  std::map<std::int64_t, ShrinkRecord> kept_shrinks_;
   std::set<std::string> odd_;           // what could not be read, and has been logged
   std::set<std::int64_t> refused_;      // jobs with an option that is wrong
   std::set<std::string> others_on_;     // nodes with jobs that are not elastic, or not movable
@@ -303,6 +323,7 @@ class Controller : private SchedulerHost {
   Seconds ahead_{0};                             // until when lower budgets count already
   std::map<std::string, RestartCost> restarts_;  // by kind
   std::map<std::pair<std::string, ChangeoverPart>, ChangeoverTime> changeovers_;
+  std::map<std::string, RestartCost> shrink_costs_;  // likewise
   Watts others_power_;
   std::optional<ClockKeeper> keeper_;
   struct OthersPeak {
@@ -331,7 +352,11 @@ class Controller : private SchedulerHost {
   std::map<std::int64_t, TakenReport> told_;  // the last of each job
   std::vector<BudgetOrder> new_orders_;
   std::map<std::int64_t, std::int64_t> users_;  // by job
-  std::set<std::int64_t> stops_;                // jobs that are to be told to stop
+  struct Stop {
+    std::vector<std::string> keeps{};  // nodes with which it is to go on; none: it is to end
+    int gpus = 0;                      // of these
+  };
+  std::map<std::int64_t, Stop> stops_;  // jobs that are to be told to stop
   bool has_looked_ = false;
   ClusterRunStatus status_;
 };

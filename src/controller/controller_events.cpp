@@ -97,6 +97,7 @@ void Controller::read_jobs(Seconds now) {
       const bool goes_on = stopped_for_us(job) || has_failed_start(job);
       if (has_ended(seen.state) && kept_wanted_.count(seen.id) == 0 && !goes_on) continue;
       if (!is_new) kept_.erase(record);
+      if (const auto shrink = kept_shrinks_.extract(seen.id)) job.shrink = shrink.mapped();
       const auto wanted = kept_wanted_.extract(seen.id);
       if (is_new && seen.held && seen.comment.find(kHeldForUs) != std::string::npos) {
         job.record.held = true;
@@ -152,7 +153,10 @@ void Controller::read_jobs(Seconds now) {
   for (const auto& [id, wanted] : std::exchange(kept_wanted_, {})) store_.settled(id);
   std::erase_if(kept_, [&](const auto& one) {
     const bool over = there.count(one.first) == 0 && let_go(one.second);
-    if (over) store_.forget(one.first);
+    if (over) {
+      store_.forget(one.first);
+      kept_shrinks_.erase(one.first);
+    }
     return over;
   });
 }
@@ -181,6 +185,7 @@ void Controller::end(std::int64_t id, const char* how) {
   note_cause(fmt::format("job {} {}", id, how));
   if (job.wanted) store_.settled(id);
   kept_[id] = job.record;
+  kept_shrinks_[id] = job.shrink;
   jobs_.erase(id);
 }
 
@@ -227,11 +232,13 @@ void Controller::take_report(Job& job, const TakenReport& taken, Seconds now) {
   if (told.iterations > 0.0) job.record.iterations = told.iterations;
   changed_.insert(job.seen.id);
   if (taken.stop) pauses(job, now);
-  if (job.seen.state != EngineJobState::kRunning || told.gpus != job.seen.gpu_count()) return;
+  if (job.seen.state != EngineJobState::kRunning) return;
+  if (told.gpus != job.seen.gpu_count()) return take_word(job, told, now);
   ++job.reports;
   job.record.reported = job.seen.restarts;
   if (job.settled_at) forgive(job);
   goes_on(job, told, now);
+  goes_on_shrunk(job, told, now);
   if (told.step.value() > 0.0) job.step = told.step;
   if (job.index < 0 || job.wanted) return;
   ClusterJob& one = scheduler_->state().jobs[at(job.index)];
@@ -245,7 +252,7 @@ void Controller::take_report(Job& job, const TakenReport& taken, Seconds now) {
 // What a change costs is counted from the report that was answered "stop", or from when the job was put back, to the
 // first report of the new start. Both are taken in a cycle, each up to a period late, which evens out in the mean.
 void Controller::pauses(Job& job, Seconds now) {
-  if (job.pause && !job.pause->has_stopped) return;
+  if (job.pause && !job.pause->has_stopped && !job.pause->goes_on) return;
   job.pause = Pause{now, job.record.iteration};
 }
 
@@ -344,6 +351,8 @@ int Controller::kind_of(const ElasticOption& option) {
     kind.restart = Seconds(cost->second.mean_s);
   }
   if (kind.sizes.empty()) return entry->second = -1;  // no job of it can be scheduled
+  kind.shrinks = option.shrinks;
+  set_shrink(kind);
   const int index = scheduler_->add_kind(kind, CostSheet(kind.sizes.size(), kind.speeds));
   for (const MeasuredCost& cost : store_.costs()) {
     const int size = kind.size_index(cost.gpus);
@@ -521,6 +530,7 @@ void Controller::adopt(Seconds now) {
       job->why = "it waits";
     }
   }
+  for (auto& [id, job] : jobs_) undo_shrink(job, now);
   // A job that the scheduler knows and that is not where it belongs, by no transition: Slurm or a user has moved it.
   for (auto& [id, job] : jobs_) {
     if (job.index < 0 || job.wanted) continue;

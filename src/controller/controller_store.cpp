@@ -30,6 +30,10 @@ CREATE TABLE IF NOT EXISTS orders(one INTEGER PRIMARY KEY CHECK(one=1), budget_w
   afterwards_w REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS nodes(node TEXT PRIMARY KEY, asked REAL NOT NULL, mean_s REAL NOT NULL,
   measured INTEGER NOT NULL, failed INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS shrinks(job INTEGER PRIMARY KEY, told INTEGER NOT NULL, nodes TEXT NOT NULL,
+  goes_on INTEGER NOT NULL, refused INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS shrink_costs(kind TEXT PRIMARY KEY, mean_s REAL NOT NULL,
+  measured INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS periods(from_s REAL PRIMARY KEY, until_s REAL NOT NULL, power_w REAL NOT NULL) WITHOUT ROWID;
 )";
 
@@ -39,6 +43,13 @@ std::int64_t pragma(Database& database, const char* sql) {
   while (statement.next()) {
   }
   return value;
+}
+
+std::vector<std::string> nodes_in(const std::string& text) {
+  std::vector<std::string> nodes;
+  if (text.empty()) return nodes;
+  for (const std::string_view node : split_at(',', text)) nodes.emplace_back(node);
+  return nodes;
 }
 
 }  // namespace
@@ -112,10 +123,7 @@ std::vector<Transition> ControllerStore::transitions() {
     Transition one;
     one.job = rows.integer(0);
     one.restarts = static_cast<int>(rows.integer(1));
-    const std::string nodes = rows.text(2);
-    if (!nodes.empty()) {
-      for (const std::string_view node : split_at(',', nodes)) one.target.nodes.emplace_back(node);
-    }
+    one.target.nodes = nodes_in(rows.text(2));
     one.target.gpus_per_node = static_cast<int>(rows.integer(3));
     one.speed = static_cast<int>(rows.integer(4));
     one.since = Seconds(rows.number(5));
@@ -163,6 +171,28 @@ std::vector<ChangeoverTime> ControllerStore::changeovers() {
   while (rows.next()) {
     const std::optional<ChangeoverPart> part = value_named<ChangeoverPart>(rows.text(1));
     if (part) all.push_back({rows.text(0), *part, rows.number(2), static_cast<int>(rows.integer(3))});
+  }
+  return all;
+}
+
+std::vector<RestartCost> ControllerStore::shrink_costs() {
+  std::vector<RestartCost> all;
+  Statement rows(database_, "SELECT kind, mean_s, measured FROM shrink_costs ORDER BY kind");
+  while (rows.next()) {
+    RestartCost& one = all.emplace_back();
+    one.kind = rows.text(0);
+    one.mean_s = rows.number(1);
+    one.measured = static_cast<int>(rows.integer(2));
+  }
+  return all;
+}
+
+std::vector<ShrinkRecord> ControllerStore::shrinks() {
+  std::vector<ShrinkRecord> all;
+  Statement rows(database_, "SELECT job, told, nodes, goes_on, refused FROM shrinks ORDER BY job");
+  while (rows.next()) {
+    all.push_back({rows.integer(0), static_cast<int>(rows.integer(1)), nodes_in(rows.text(2)), rows.integer(3) != 0,
+                   static_cast<int>(rows.integer(4))});
   }
   return all;
 }
@@ -233,6 +263,7 @@ void ControllerStore::forget(std::int64_t job) {
   in_transaction([&] {
     Statement(database_, "DELETE FROM transitions WHERE job=?").bind(1, job).run();
     Statement(database_, "DELETE FROM jobs WHERE job=?").bind(1, job).run();
+    Statement(database_, "DELETE FROM shrinks WHERE job=?").bind(1, job).run();
   });
 }
 
@@ -266,6 +297,29 @@ void ControllerStore::keep(const ChangeoverTime& change) {
         .bind(2, name_of(change.part))
         .bind(3, change.mean_s)
         .bind(4, std::int64_t{change.measured})
+        .run();
+  });
+}
+
+void ControllerStore::keep_shrink(const RestartCost& cost) {
+  in_transaction([&] {
+    Statement(database_, "REPLACE INTO shrink_costs VALUES(?,?,?)")
+        .bind(1, std::string_view(cost.kind))
+        .bind(2, cost.mean_s)
+        .bind(3, std::int64_t{cost.measured})
+        .run();
+  });
+}
+
+void ControllerStore::keep(const ShrinkRecord& shrink) {
+  in_transaction([&] {
+    const std::string nodes = fmt::format("{}", fmt::join(shrink.nodes, ","));
+    Statement(database_, "REPLACE INTO shrinks VALUES(?,?,?,?,?)")
+        .bind(1, shrink.job)
+        .bind(2, std::int64_t{shrink.told})
+        .bind(3, std::string_view(nodes))
+        .bind(4, std::int64_t{shrink.goes_on})
+        .bind(5, std::int64_t{shrink.refused})
         .run();
   });
 }

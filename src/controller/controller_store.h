@@ -64,6 +64,15 @@ struct ChangeoverTime {
   int measured = 0;  // how often
 };
 
+// A job that was told to give nodes back while it runs. Counts of restarts are those that the engine had counted.
+struct ShrinkRecord {
+  std::int64_t job = 0;
+  int told = -1;                   // when it was last told to go on with `nodes`; -1: it was not, or has done so
+  std::vector<std::string> nodes;  // by rising name
+  bool goes_on = false;            // it has said since that it does
+  int refused = -1;                // up to so many restarts it ends in place of going on
+};
+
 // What a node takes to wake.
 struct NodeRecord {
   std::string node;
@@ -97,6 +106,8 @@ class ControllerStore {
   [[nodiscard]] std::vector<MeasuredCost> costs();
   [[nodiscard]] std::vector<RestartCost> restarts();
   [[nodiscard]] std::vector<ChangeoverTime> changeovers();
+  [[nodiscard]] std::vector<ShrinkRecord> shrinks();
+  [[nodiscard]] std::vector<RestartCost> shrink_costs();  // of changes in which the job went on
   [[nodiscard]] std::vector<NodeRecord> nodes();
   [[nodiscard]] std::optional<PowerOrder> order();
 
@@ -107,6 +118,8 @@ class ControllerStore {
   void keep(const MeasuredCost& cost);
   void keep(const RestartCost& cost);
   void keep(const ChangeoverTime& change);
+  void keep_shrink(const RestartCost& cost);
+  void keep(const ShrinkRecord& shrink);
   void keep(const std::vector<NodeRecord>& nodes);
   void keep(const PowerOrder& order);
 

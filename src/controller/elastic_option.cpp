@@ -26,7 +26,7 @@ constexpr std::size_t kLongestKind = 64;
 }  // namespace
 
 std::string ElasticOption::text() const {
-  const std::string sizes = pipeline ? "" : fmt::format(",min={},max={}", min, max);
+  const std::string sizes = pipeline ? "" : fmt::format(",min={},max={}{}", min, max, shrinks ? ",shrinks" : "");
   return fmt::format("{},kind={},iterations={}{}", pipeline ? kPipeline : kElastic, kind, iterations, sizes);
 }
 
@@ -69,6 +69,8 @@ std::optional<ElasticOption> parse_elastic_option(std::string_view comment) {
       option.min = static_cast<int>(count(key, value, kMostGpus));
     } else if (key == "max") {
       option.max = static_cast<int>(count(key, value, kMostGpus));
+    } else if (part == "shrinks") {
+      option.shrinks = true;
     } else {
       refuse(fmt::format("'{}' is no part of it", part));
     }

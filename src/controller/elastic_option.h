@@ -8,14 +8,15 @@
 
 namespace flyball {
 
-// "flyball:elastic,kind=NAME,iterations=N,min=1,max=8", or "flyball:pipeline,kind=NAME,iterations=N". Elastic jobs of
-// one kind cost the same per iteration.
+// "flyball:elastic,kind=NAME,iterations=N,min=1,max=8", with ",shrinks" for a job that can give nodes back while it
+// runs, or "flyball:pipeline,kind=NAME,iterations=N". Elastic jobs of one kind cost the same per iteration.
 struct ElasticOption {
   std::string kind;
   double iterations = 0.0;
   int min = 1;  // GPUs
   int max = 1;
   bool pipeline = false;  // it keeps its GPUs, whatever their number; min and max say nothing then
+  bool shrinks = false;   // it goes on with some of its nodes when it is told to, and says so
 
   [[nodiscard]] std::string text() const;
   bool operator==(const ElasticOption&) const = default;

@@ -154,6 +154,12 @@ EngineJob read_job(const object& json) {
   const auto tasks = std::max<std::int64_t>(number_of(json, "tasks", 1), 1);
   job.cpus_per_task = static_cast<int>(std::max<std::int64_t>(number_of(json, "cpus", 1) / tasks, 1));
   job.tasks_per_node = static_cast<int>(std::max<std::int64_t>(number_of(json, "tasks_per_node", 1), 1));
+  // A job from which nodes were taken has fewer processors and as many tasks as before.
+  const std::int64_t shrunk_at = number_of(json, "resize_time", 0);
+  if (shrunk_at > 0) {
+    const auto least = static_cast<int>(number_of(json, "minimum_cpus_per_node", 1)) / job.tasks_per_node;
+    job.cpus_per_task = std::max(job.cpus_per_task, least);
+  }
   // Not node_count: of a job that was put back into the queue, 22.05 shows how many nodes it had, whatever it asks for.
   job.wanted_nodes = static_cast<int>(tasks) / job.tasks_per_node;
   job.wanted.gpus_per_node = gpus_in(text_of(json, "tres_per_node")).count;
@@ -161,6 +167,8 @@ EngineJob read_job(const object& json) {
   if (!required.empty()) job.wanted.nodes = expand_node_list(required);
   std::ranges::sort(job.wanted.nodes);
   if (job.state != EngineJobState::kRunning && job.state != EngineJobState::kChanging) return job;
+  job.first_node = text_of(json, "batch_host");
+  job.changeable = shrunk_at == 0 || shrunk_at < number_of(json, "start_time", 0);
   const std::vector<std::string> nodes = allocated_nodes(json);
   const std::vector<std::string> details = words_of(json, "gres_detail");
   for (std::size_t i = 0; i < nodes.size() && i < details.size(); ++i) {
@@ -303,7 +311,20 @@ EngineView SlurmEngine::observe() {
   EngineView view;
   view.jobs = parse_slurm_jobs(command_output({"squeue", "--json", "--states=all"}, limit_), &view.odd);
   view.nodes = parse_slurm_nodes(command_output({"sinfo", "--json"}, limit_), &view.odd);
+  for (EngineJob& job : view.jobs) job.changeable = job.changeable || has_accounts();
   return view;
+}
+
+// Without such a database, Slurm changes nothing of a job from which nodes were taken, until its next start: it waits
+// five seconds for the database's number of the job, and refuses (22.05).
+bool SlurmEngine::has_accounts() {
+  if (!has_accounts_) {
+    const std::string config = command_output(scontrol({"show", "config"}), limit_);
+    const std::size_t line = config.find("AccountingStorageType");
+    has_accounts_ = line != std::string::npos &&
+                    config.substr(line, config.find('\n', line) - line).find("slurmdbd") != std::string::npos;
+  }
+  return *has_accounts_;
 }
 
 void SlurmEngine::hold(const EngineJob& job) {
@@ -328,6 +349,12 @@ void SlurmEngine::resize(const EngineJob& job, const GpuShape& shape) {
 
 void SlurmEngine::start(const EngineJob& job) {
   (void)command_output(scontrol({"release", fmt::to_string(job.id)}), limit_);
+}
+
+// Slurm writes scripts with the job's new environment (slurm_job_N_resize.sh) only where this is called inside a job.
+void SlurmEngine::keep_nodes(const EngineJob& job, const std::vector<std::string>& kept) {
+  (void)command_output(
+      scontrol({"update", fmt::format("JobId={}", job.id), fmt::format("NodeList={}", fmt::join(kept, ","))}), limit_);
 }
 
 void SlurmEngine::resume(const EngineNode& node) {

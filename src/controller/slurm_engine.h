@@ -2,6 +2,7 @@
 // 22.05; the numbers and states of later versions, which are objects and lists, are read, too.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,7 @@ class SlurmEngine : public ClusterEngine {
   void requeue_held(const EngineJob& job) override;
   void resize(const EngineJob& job, const GpuShape& shape) override;
   void start(const EngineJob& job) override;
+  void keep_nodes(const EngineJob& job, const std::vector<std::string>& kept) override;
   void resume(const EngineNode& node) override;
   void set_power(const std::vector<std::string>& nodes, bool on) override;
   void explain(const EngineJob& job, const std::string& words) override;
@@ -48,7 +50,10 @@ class SlurmEngine : public ClusterEngine {
   [[nodiscard]] std::int64_t submit(const Submission& job);
 
  private:
+  [[nodiscard]] bool has_accounts();
+
   Seconds limit_;
+  std::optional<bool> has_accounts_;  // whether Slurm has a database of accounts; nothing: it was not asked yet
 };
 
 }  // namespace flyball

@@ -20,6 +20,7 @@ TransitionStep next_step(const Transition& wanted, const EngineJob& seen, const 
     case EngineJobState::kRunning: {
       if (!none && !facts.told && shape_of(seen) == wanted.target) return Step::kSettled;
       if (seen.restarts != wanted.restarts) return Step::kMisplaced;
+      if (facts.shrinks) return facts.keeps ? Step::kTakeNodes : Step::kAskToKeep;
       const bool patient = facts.asks && facts.now - facts.asked.value_or(wanted.since) < facts.stop_within;
       return patient ? Step::kAskToStop : Step::kRequeue;
     }

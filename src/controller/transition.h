@@ -1,4 +1,6 @@
 // A job's way from what it has to what it is to have: it is told to stop, put back into the queue, resized and started.
+// One that can, and is to keep some of its nodes, is told which, and the others are taken from it once it has said that
+// it goes on without them (controller_shrinks.cpp).
 //
 // What is to be done next follows from what is wanted and from what the engine shows, and from nothing else. What is
 // wanted is on the disk before anything is done. A controller that is killed at any moment therefore goes on where it
@@ -26,6 +28,8 @@ struct Transition {
 enum class TransitionStep {
   kWait,
   kAskToStop,  // answer the job's next report so; it ends by itself
+  kAskToKeep,  // tell it in the same way which of its nodes it keeps; it goes on with those
+  kTakeNodes,  // it does, so that the others are no longer its
   kRequeue,
   kHold,
   kResize,
@@ -41,6 +45,8 @@ struct TransitionFacts {
   Seconds now;          // Unix time
   Seconds stop_within;  // how long a job that was asked to stop may take, after `asked`
   std::optional<Seconds> asked = std::nullopt;  // when it was first asked to; Transition::since where nothing is here
+  bool shrinks = false;                         // the target can be reached while the job runs
+  bool keeps = false;  // and the job has said that it has gone on with the target's nodes alone
 };
 
 [[nodiscard]] TransitionStep next_step(const Transition& wanted, const EngineJob& seen, const TransitionFacts& facts);

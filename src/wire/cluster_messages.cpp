@@ -31,7 +31,13 @@ Record<ElasticAnswer> description_of(const ElasticAnswer* /*type*/) {
       .field("stop", &R::stop,
              "Whether the job is to write a checkpoint and end with status 0. It is then put back into the queue and "
              "started again with other GPUs.",
-             {.needed = true});
+             {.needed = true})
+      .field(
+          "keeps", &R::keeps,
+          "Only beside stop, and only of a job that has said that it shrinks: the nodes with which it is to go on in "
+          "place of ending, the one of its script among them. A report with their number of GPUs says that it does; "
+          "the others are taken from it then.",
+          {.left_out = true});
 }
 
 Record<BudgetOrder> description_of(const BudgetOrder* /*type*/) {
@@ -65,7 +71,7 @@ Record<ClusterJobStatus> description_of(const ClusterJobStatus* /*type*/) {
       .field("job", &R::job, "The cluster engine's number of the job.", {.needed = true})
       .field("user", &R::user, "Whose job it is.")
       .field("kind", &R::kind, "What it trains, as it was submitted.")
-      .field("state", &R::state, "waiting, running, stopping, starting, or left alone.")
+      .field("state", &R::state, "waiting, running, stopping, shrinking, starting, or left alone.")
       .field("nodes", &R::nodes, "Nodes on which it runs.")
       .field("gpus", &R::gpus, "GPUs that it has.")
       .field("to_gpus", &R::to_gpus, "GPUs that it will have when what is under way is done.")
@@ -119,7 +125,10 @@ Record<ClusterKindStatus> description_of(const ClusterKindStatus* /*type*/) {
       .field("changeover_s", &R::changeover,
              "Time from the order to start a job of it on GPUs that are in use until it could be started; 0: not "
              "measured.")
-      .field("changeovers_measured", &R::changeovers, "How many times that is the mean of.");
+      .field("changeovers_measured", &R::changeovers, "How many times that is the mean of.")
+      .field("shrink_s", &R::shrink,
+             "Time that a job of it loses when it gives nodes back while it runs; 0: not measured.")
+      .field("shrinks_measured", &R::shrinks, "How many times that is the mean of.");
 }
 
 Record<ClusterRunStatus> description_of(const ClusterRunStatus* /*type*/) {

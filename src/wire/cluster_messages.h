@@ -29,6 +29,7 @@ struct ElasticReport {
 };
 struct ElasticAnswer {
   bool stop = false;
+  std::vector<std::string> keeps{};  // nodes with which the job goes on in place of ending; none: it ends
 };
 
 // PUT /v1/cluster/budget
@@ -43,7 +44,7 @@ struct ClusterJobStatus {
   std::int64_t job = 0;
   std::string user;
   std::string kind;
-  std::string state;  // "waiting", "running", "stopping", "starting", "left alone"
+  std::string state;  // "waiting", "running", "stopping", "shrinking", "starting", "left alone"
   std::vector<std::string> nodes;
   int gpus = 0;
   int to_gpus = 0;                // once what is under way is done
@@ -81,6 +82,8 @@ struct ClusterKindStatus {
   int stops = 0;         // how many of these that is the mean of; 0: it was not measured
   Seconds changeover{};  // from the order to start a job of it on GPUs in use until it could be started there
   int changeovers = 0;   // how many of these that is the mean of; 0: it was not measured
+  Seconds shrink{};      // that a job loses which gives nodes back while it runs; 0: not measured
+  int shrinks = 0;       // how many times that is the mean of
 };
 struct ClusterRunStatus {
   std::string policy;

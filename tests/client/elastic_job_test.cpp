@@ -122,6 +122,28 @@ TEST_F(ElasticJobTest, ReportsAndIsTold) {
   EXPECT_THAT(notices_, IsEmpty());
 }
 
+// It is told which nodes it keeps, and says at once that it has gone on with them. What it was told before that, as a
+// job of eight GPUs, is over: the next answer, which another report within the interval repeats, is to one of four.
+TEST_F(ElasticJobTest, GoesOnWithFewerGpus) {
+  Controller controller;
+  controller.answer(200, R"({"stop": true, "keeps": ["n1", "n3"]})");
+  auto how = options(controller.address());
+  how.interval = Seconds(1000);
+  ElasticJob job(how);
+  EXPECT_TRUE(job.report(5, 100, Seconds(0.25)));
+  EXPECT_THAT(job.keeps(), ElementsAre("n1", "n3"));
+  EXPECT_TRUE(job.report(6, 100, Seconds(0.25)));  // by the answer before
+  EXPECT_THAT(job.keeps(), ElementsAre("n1", "n3"));
+  controller.answer(200, R"({"stop": false})");
+  job.go_on(4);
+  EXPECT_THAT(job.keeps(), IsEmpty());
+  EXPECT_FALSE(job.report(7, 100, Seconds(0.5)));
+  EXPECT_THROW(job.go_on(0), UsageError);
+  const nlohmann::json first{{"iteration", 5}, {"iterations", 100}, {"step_s", 0.25}, {"gpus", 8}, {"job", "42"}};
+  const nlohmann::json word{{"iteration", 6}, {"iterations", 100}, {"step_s", 0}, {"gpus", 4}, {"job", "42"}};
+  EXPECT_THAT(controller.heard(), ElementsAre(first, word));
+}
+
 TEST_F(ElasticJobTest, SpeaksTcp) {
   Controller controller;
   controller.answer(200, R"({"stop": true})");

@@ -112,8 +112,8 @@ class PromptHost : public SchedulerHost {
   std::vector<std::string> said;
 };
 
-// Told of six free GPUs where there are four, FIFO gives two and four away. The larger job is placed first, and the other
-// one finds no place. The first one runs all the same, and the other one gets its GPUs when that has ended.
+// Told of six free GPUs where there are four, FIFO gives two and four away. The larger job is placed first, and the
+// other one finds no place. The first one runs all the same, and the other one gets its GPUs when that has ended.
 TEST(Scheduler, LosesNoJobByADecisionThatCannotBeCarriedOut) {
   PromptHost host("fifo", false, 0);
   const int small = host.submit(0, 2);
@@ -145,6 +145,47 @@ TEST(Scheduler, TellsItsHostWhatToDo) {
   host.scheduler.finished(first);
   host.decide(3.0);
   EXPECT_THAT(host.said, ElementsAre("stop 1", "start 1 on 4"));
+}
+
+// The same, but the first job would rather stay on node 1. Without a word of that it gets the lowest, and so where
+// node 1 is away.
+TEST(Scheduler, LeavesAJobOnNodesThatItPrefers) {
+  for (const char* policy : {"powerflow", "joule-price"}) {
+    for (const bool prefers : {true, false}) {
+      PromptHost host(policy, false, 0);
+      const int first = host.submit(0);
+      host.decide(1.0);
+      ASSERT_EQ(host.scheduler.state().jobs[at(first)].gpus, 4) << policy;
+      if (prefers) host.scheduler.prefer({{first, {1, 0}}});
+      const int second = host.submit(0);
+      host.decide(2.0);
+      ASSERT_EQ(host.scheduler.state().jobs[at(first)].gpus, 2) << policy;
+      const Placement& placement = host.scheduler.placement();
+      EXPECT_EQ(placement.blocks(first)[0], (GpuBlock{prefers ? 1 : 0, 0, 2})) << policy;
+      EXPECT_EQ(placement.blocks(second)[0], (GpuBlock{prefers ? 0 : 1, 0, 2})) << policy;
+    }
+  }
+  PromptHost host("powerflow", false, 0);
+  const int first = host.submit(0);
+  host.decide(1.0);
+  host.scheduler.prefer({{first, {1, 0}}});
+  host.scheduler.set_away(1, true);
+  host.decide(2.0);
+  EXPECT_EQ(host.scheduler.placement().blocks(first)[0], (GpuBlock{0, 0, 2}));
+}
+
+// Whole nodes of two GPUs are given up at another cost than a restart's, where that was measured; parts of them, and
+// what a job gets, are not.
+TEST(Scheduler, KnowsWhatAChangeCosts) {
+  PromptHost host("joule-price", false, 1);
+  ClusterState& state = host.scheduler.state();
+  state.kinds[0].restart = Seconds(30.0);
+  EXPECT_EQ(state.change_of(0, 4, 2), Seconds(30.0));
+  state.kinds[0].shrink = Seconds(4.0);
+  EXPECT_EQ(state.change_of(0, 4, 2), Seconds(4.0));
+  EXPECT_EQ(state.change_of(0, 4, 1), Seconds(30.0));
+  EXPECT_EQ(state.change_of(0, 2, 4), Seconds(30.0));
+  EXPECT_EQ(state.change_of(0, 0, 2), Seconds(30.0));
 }
 
 // Two nodes of two GPUs. What runs already is taken over where it lies, and the rest is dealt out around it.

@@ -23,6 +23,18 @@ TEST(ElasticOption, IsFoundInAComment) {
   EXPECT_EQ(parse_elastic_option("flyball is nice"), std::nullopt);
 }
 
+TEST(ElasticOption, SaysThatAJobShrinks) {
+  ElasticOption wanted{"a", 500, 4, 16};
+  wanted.shrinks = true;
+  const std::string text = "flyball:elastic,kind=a,iterations=500,min=4,max=16,shrinks";
+  EXPECT_EQ(parse_elastic_option(text + ";flyball:held"), wanted);
+  EXPECT_EQ(wanted.text(), text);
+  const std::string pipeline = "flyball:pipeline,kind=a,iterations=1,shrinks";
+  for (const std::string& wrong : {text + ",shrinks", text + "=1", pipeline}) {
+    EXPECT_THROW((void)parse_elastic_option(wrong), InputError) << wrong;
+  }
+}
+
 TEST(ElasticOption, OfAPipelineHasNoSizes) {
   ElasticOption wanted{"gpt3", 500};
   wanted.pipeline = true;

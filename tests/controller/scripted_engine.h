@@ -55,6 +55,7 @@ class ScriptedEngine : public ClusterEngine {
     EngineJob& job = submit(id, comment, false);
     job.state = EngineJobState::kRunning;
     job.gpus = {{node, gpus, {}}};
+    job.first_node = node;
     return job;
   }
   EngineJob& job(std::int64_t id) { return *std::ranges::find(view.jobs, id, &EngineJob::id); }
@@ -96,6 +97,7 @@ class ScriptedEngine : public ClusterEngine {
       if (!room) continue;
       for (const std::string& name : one.wanted.nodes) starts_on_sleepers += node(name).power != NodePower::kOn;
       one.state = EngineJobState::kRunning;
+      one.first_node = one.wanted.nodes.front();
       for (const std::string& node : one.wanted.nodes) one.gpus.push_back({node, one.wanted.gpus_per_node, {}});
       ++starts[one.id];
     }
@@ -138,6 +140,16 @@ class ScriptedEngine : public ClusterEngine {
     }
     act("start", seen, [](EngineJob& one) { one.held = one.engine_failed = false; });
   }
+  void keep_nodes(const EngineJob& seen, const std::vector<std::string>& kept) override {
+    if (takes_refused > 0) {
+      --takes_refused;
+      throw SystemError("Job update not available right now, the DB index is being set");
+    }
+    act("take", seen, [&](EngineJob& one) {
+      if (std::ranges::count(kept, one.first_node) == 0) throw SystemError("Invalid node name specified");
+      std::erase_if(one.gpus, [&](const NodeGpus& has) { return std::ranges::count(kept, has.node) == 0; });
+    });
+  }
   void resume(const EngineNode& node) override {
     resumed.push_back(node.name);
     for (EngineNode& one : view.nodes) {
@@ -166,6 +178,7 @@ class ScriptedEngine : public ClusterEngine {
   bool refuses = false;              // every act fails
   bool is_away = false;              // it does not answer
   int starts_refused = 0;            // the next so many fail
+  int takes_refused = 0;             // likewise
   Seconds wake{10.0};                // that a node takes to
   int starts_on_sleepers = 0;        // on nodes that were not on
   Seconds now{0.0};

@@ -49,6 +49,8 @@ TEST(SlurmEngine, ReadsJobsOfAClusterThatRuns) {
   EXPECT_TRUE(spread.resizable);
 
   EXPECT_EQ(jobs[1].restarts, 1);  // it was put back once before it was cancelled
+  EXPECT_EQ(spread.first_node, "n1");
+  EXPECT_TRUE(spread.changeable);
   EXPECT_TRUE(jobs[1].gpus.empty());
   EXPECT_THAT(jobs[2].gpus[0].indices, ElementsAre(0, 1));
   EXPECT_FALSE(jobs[3].resizable);  // asked for by --gpus=1
@@ -57,6 +59,26 @@ TEST(SlurmEngine, ReadsJobsOfAClusterThatRuns) {
   EXPECT_EQ(jobs[4].reason, "JobHeldUser");
   EXPECT_EQ(jobs[4].wanted.gpus_per_node, 1);
   EXPECT_EQ(jobs[4].wanted_nodes, 1);
+}
+
+// What Slurm 22.05.8 showed of a job of four nodes with one task of two processors on each, from which two nodes were
+// taken: its tasks are those of its start. Put back and started again, it may be changed once more.
+TEST(SlurmEngine, ReadsAJobThatHasShrunk) {
+  const auto job = [](const std::string& start_s) {
+    return parse_slurm_jobs(
+               R"json({"jobs": [{"job_id": 1, "job_state": "RUNNING", "batch_host": "n1", "nodes": "n[1,3]", "cpus": 4,
+                   "tasks": 4, "tasks_per_node": 0, "minimum_cpus_per_node": 2,
+                   "resize_time": 1795704413, "start_time": )json" +
+               start_s + R"json(, "tres_per_node": "gres:gpu:4",
+                   "gres_detail": ["gpu:a100:4(IDX:0-3)", "gpu:a100:4(IDX:0-3)"]}]})json")
+        .at(0);
+  };
+  const EngineJob shrunk = job("1795704412");
+  EXPECT_EQ(shrunk.gpu_count(), 8);
+  EXPECT_EQ(shrunk.gpus[1].node, "n3");
+  EXPECT_EQ(shrunk.cpus_per_task, 2);
+  EXPECT_FALSE(shrunk.changeable);
+  EXPECT_TRUE(job("1795704500").changeable);
 }
 
 TEST(SlurmEngine, ReadsNodes) {

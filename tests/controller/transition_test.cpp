@@ -47,6 +47,24 @@ TEST(Transition, CountsFromWhenTheJobWasAsked) {
   EXPECT_EQ(next_step(to_four(), seen(State::kRunning, 2, 1), asked), Step::kRequeue);
 }
 
+// Where it can go on with the target it is told so, and nodes are taken from it when it has; only as long as the engine
+// has counted no restart since.
+TEST(Transition, LetsAJobGoOnWithFewerNodes) {
+  const Transition wanted{7, 2, {{"n1"}, 4}, 0, Seconds(100.0)};
+  EngineJob job = seen(State::kRunning, 2, 4);
+  job.gpus.push_back({"n2", 4, {}});
+  TransitionFacts now = facts(true);
+  now.shrinks = true;
+  EXPECT_EQ(next_step(wanted, job, now), Step::kAskToKeep);
+  now.keeps = true;
+  EXPECT_EQ(next_step(wanted, job, now), Step::kTakeNodes);
+  job.restarts = 3;
+  EXPECT_EQ(next_step(wanted, job, now), Step::kMisplaced);
+  job.restarts = 2;
+  job.gpus.pop_back();
+  EXPECT_EQ(next_step(wanted, job, now), Step::kSettled);
+}
+
 // A job that was told to stop will end, so that it is not settled where it runs.
 TEST(Transition, SettlesWhereTheJobIsToBe) {
   EXPECT_EQ(next_step(to_four(), seen(State::kRunning, 2, 4), facts()), Step::kSettled);

@@ -27,11 +27,15 @@ class ElasticLibrary : public Library {
   ElasticLibrary() {
     find(open, "flyball_elastic_open");
     find(report, "flyball_elastic_report");
+    find(keeps, "flyball_elastic_keeps");
+    find(go_on, "flyball_elastic_go_on");
     find(close, "flyball_elastic_close");
   }
 
   decltype(&flyball_elastic_open) open;
   decltype(&flyball_elastic_report) report;
+  decltype(&flyball_elastic_keeps) keeps;
+  decltype(&flyball_elastic_go_on) go_on;
   decltype(&flyball_elastic_close) close;
 };
 
@@ -56,7 +60,8 @@ TEST_F(CElastic, ReportsAndIsTold) {
                      const std::lock_guard lock(mutex);
                      heard.push_back(nlohmann::json::parse(request.body));
                      heard.back()["job"] = request.parameters.at("job");
-                     return text(R"({"stop": true})");
+                     return text(heard.back()["gpus"] == 4 ? R"({"stop": true, "keeps": ["n1", "n2"]})"
+                                                           : R"({"stop": false})");
                    })));
   Host host(std::move(router));
   setenv("FLYBALL_CLUSTER", ("unix:" + host.path()).c_str(), 1);
@@ -70,11 +75,16 @@ TEST_F(CElastic, ReportsAndIsTold) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   EXPECT_EQ(stop, 1);
+  EXPECT_STREQ(library_.keeps(elastic), "n1,n2");
+  EXPECT_NE(library_.go_on(elastic, 0), FLYBALL_OK);
+  EXPECT_EQ(library_.go_on(elastic, 2), FLYBALL_OK);
+  EXPECT_STREQ(library_.keeps(elastic), "");
   library_.close(elastic);
   const nlohmann::json expected{{"iteration", 10}, {"iterations", 10}, {"step_s", 0.5}, {"gpus", 4}, {"job", "12"}};
   const std::lock_guard lock(mutex);
   ASSERT_FALSE(heard.empty());
   EXPECT_EQ(heard[0], expected);
+  EXPECT_EQ(heard.back()["gpus"], 2);
 }
 
 TEST_F(CElastic, OutsideOfSlurmNothingIsReportedWhichIsSaidOnce) {
@@ -101,6 +111,8 @@ TEST_F(CElastic, RefusesWhatIsNoJobAndNoReport) {
 
 TEST_F(CElastic, NullDoesNothing) {
   EXPECT_EQ(library_.report(nullptr, 1, 10, 0.5), 0);
+  EXPECT_STREQ(library_.keeps(nullptr), "");
+  EXPECT_EQ(library_.go_on(nullptr, 1), FLYBALL_OK);
   library_.close(nullptr);
 }
 

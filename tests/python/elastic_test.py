@@ -33,7 +33,9 @@ class Controller:
             def do_POST(self):
                 report = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 controller.heard.append((self.path, report))
-                body = json.dumps({"stop": report["iteration"] >= controller.stop_at}).encode()
+                stop = report["iteration"] >= controller.stop_at and report["gpus"] != controller.kept_gpus
+                answer = {"stop": stop, **({"keeps": controller.keeps} if stop and controller.keeps else {})}
+                body = json.dumps(answer).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
@@ -44,6 +46,7 @@ class Controller:
                 pass
 
         self.heard, self.stop_at = [], 1 << 60
+        self.keeps, self.kept_gpus = [], 0
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -72,6 +75,29 @@ def test_the_loop_reports_and_ends_where_it_is_told_to(controller):
     assert path == "/v1/cluster/jobs/31/report"
     assert report["step_s"] >= 0.6
     assert {**report, "step_s": 0} == {"iteration": 4, "iterations": 1000, "step_s": 0, "gpus": 6}
+
+
+def test_a_job_goes_on_with_the_nodes_that_it_keeps(controller):
+    controller.stop_at, controller.keeps, controller.kept_gpus = 1, ["n1", "n2"], 8
+    with flyball.elastic(1000, gpus=16) as job:
+        for _ in job:
+            time.sleep(0.6)
+        assert job.stopped and job.keeps == ("n1", "n2")
+        done = job.done
+        job.go_on(8)
+        assert not job.stopped and job.keeps == ()
+        for _ in range(20):  # said at once, unless the machine is busy
+            if controller.heard[-1][1]["gpus"] == 8:
+                break
+            time.sleep(0.1)
+        assert controller.heard[-1][1] == {"iteration": done, "iterations": 1000, "step_s": 0, "gpus": 8}
+        time.sleep(0.6)
+        for iteration in job:
+            assert iteration == done
+            break
+        assert not job.report(done + 1, 0.1)
+        with pytest.raises(flyball.UsageError):
+            job.go_on(0)
 
 
 def test_the_loop_ends_with_the_training(controller):

@@ -21,8 +21,9 @@ GOALS = {"short": 60, "middle": 600, "long": 600}
 class Controller:
     """`flyball cluster run` as a process that can be killed."""
 
-    def __init__(self, program, site, *options):
+    def __init__(self, program, site, *options, policy="powerflow", stop_within="10s"):
         self.program, self.site, self.options = program, site, options
+        self.policy, self.stop_within = policy, stop_within
         self.socket = site.folder / "controller.sock"
         self.site.environment["FLYBALL_CLUSTER"] = f"unix:{self.socket}"
         self.start()
@@ -30,9 +31,9 @@ class Controller:
     def start(self):
         log = (self.site.folder / "controller.log").open("ab")
         self.process = subprocess.Popen(
-            [self.program, "cluster", "run", "--budget", "20kW", "--policy", "powerflow", "--socket", self.socket,
+            [self.program, "cluster", "run", "--budget", "20kW", "--policy", self.policy, "--socket", self.socket,
              "--agent", f"{self.site.folder}/agent-{{node}}.sock", "--period", "500ms", "--restart", "5s",
-             "--stop-within", "10s", "--database", self.site.folder / "controller.db", *self.options],
+             "--stop-within", self.stop_within, "--database", self.site.folder / "controller.db", *self.options],
             env=self.site.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def kill(self):

@@ -142,8 +142,8 @@ class Slurm(unittest.TestCase):
     def test_the_option_becomes_the_comment_and_the_job_is_told_where_to_report(self):
         script = pathlib.Path(self.folder, "says.sh")
         script.write_text("#!/bin/sh\necho cluster=$FLYBALL_CLUSTER\nsrun sh -c 'echo step=$FLYBALL_CLUSTER'\n")
-        number = self.submit("--flyball=elastic,max=8,kind=bert-1.3b,iterations=5000", script)
-        self.assertEqual(self.job(number)["Comment"], "flyball:elastic,kind=bert-1.3b,iterations=5000,min=1,max=8")
+        number = self.submit("--flyball=elastic,max=8,shrinks,kind=bert-1.3b,iterations=5000", script)
+        self.assertEqual(self.job(number)["Comment"], "flyball:elastic,kind=bert-1.3b,iterations=5000,min=1,max=8,shrinks")
         self.ended(number)
         self.assertEqual(self.output(number).split(), [f"cluster={self.cluster.controller}",
                                                        f"step={self.cluster.controller}"])
@@ -186,6 +186,9 @@ class Slurm(unittest.TestCase):
             (right + ",", 'there is no ""'),
             (right + ",max=8", "max is given twice"),
             (right + ",kind=a", "kind is given twice"),
+            (right + ",shrinks,shrinks", "shrinks is given twice"),
+            (right + ",shrinks=1", 'there is no "shrinks"'),
+            ("pipeline,kind=a,iterations=7,shrinks", "a pipeline does not shrink"),
         ]:
             with self.subTest(option=option):
                 said = self.ask("sbatch", f"--flyball={option}", "--wrap=true", check=False)

@@ -315,7 +315,8 @@ class JoulePrice : public Policy {
     const bool wakes = size.gpus > without_waking && cluster.nodes_on < cluster.spec.nodes &&
                        (one.gpus > 0 || views_.offers(one.kind).front().gpus <= without_waking);
     // Restart and wake go on at the same time.
-    const double way_there = std::max(one.restarts ? restart : 0.0, wakes ? cluster.spec.wake.value() : 0.0);
+    const double change = cluster.change_of(one.kind, one.gpus, size.gpus).value();
+    const double way_there = std::max(one.restarts ? change : 0.0, wakes ? cluster.spec.wake.value() : 0.0);
     return way_there + (size.unsure > 0.0 ? restart : 0.0);
   }
 
