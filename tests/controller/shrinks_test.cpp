@@ -381,7 +381,8 @@ class Program {
       return;
     }
     if (gpus_ == 0) gpus_ = site_.gpus(job_);
-    if (moving_ > 0 && --moving_ > 0) return;
+    moving_ = std::max(0, moving_ - 1);
+    if (moving_ > 0) return;
     ElasticAnswer answer;
     try {
       answer = tell(site_, job_, gpus_);
