@@ -10,7 +10,9 @@ checkpoint. Status 77: it cannot run here. Takes some ten seconds for each kill.
 """
 
 import argparse
+import json
 import random
+import re
 import sys
 import time
 
@@ -28,14 +30,16 @@ class Jobs:
 
     def __init__(self, program, site):
         self.program, self.site, self.names = program, site, []
+        self.numbers = {}  # Slurm's
 
     def left(self):
         return [name for name in self.names if not is_done(self.site, name)]
 
     def submit(self, name):
-        return self.site.ask(self.program, "cluster", "submit", "--kind", "count", "--iterations", str(ITERATIONS), "--max",
-                             "8", "--", "--output=/dev/null", f"--job-name={name}", str(HERE / "counting_job.py"),
-                             str(self.site.folder), name, str(ITERATIONS))
+        told = self.site.ask(self.program, "cluster", "submit", "--kind", "count", "--iterations", str(ITERATIONS), "--max",
+                             "8", "--format", "json", "--", "--output=/dev/null", f"--job-name={name}",
+                             str(HERE / "counting_job.py"), str(self.site.folder), name, str(ITERATIONS))
+        self.numbers[name] = json.loads(told)["job"]
 
     def fill(self):
         while len(self.left()) < JOBS:
@@ -97,9 +101,13 @@ def play(program, site, kills, chance):
         # Slurm may have forgotten that a job has ended, and shows that it runs until the job's node next registers.
         DEMO.wait_until("no jobs", 300, lambda: not controller.status()["jobs"])
     except BaseException:
-        print((site.folder / "controller.log").read_text()[-6000:], controller.status(), site.ask("squeue", check=False),
+        log = (site.folder / "controller.log").read_text()
+        print(log[-6000:], controller.status(), site.ask("squeue", check=False),
               site.ask("scontrol", "show", "job", check=False)[-6000:], *((name, lines(site, name)) for name in jobs.left()),
               sep="\n")
+        of_jobs = [re.compile(rf"\b{jobs.numbers.get(name)}\b") for name in jobs.left()]
+        print("what was said of these jobs:", *(line for line in log.splitlines()
+                                                if any(number.search(line) for number in of_jobs)), sep="\n")
         raise
     finally:
         controller.kill()
