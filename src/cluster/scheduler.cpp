@@ -467,15 +467,13 @@ void Scheduler::join(const Assignment& assignment) {
 // Jobs that are moved restart; those that have not begun yet lose nothing.
 void Scheduler::compact(const std::set<int>& placed) {
   const std::vector<int> moved = placement_.compact();
-  const auto restarts = [&](int job) { return placed.count(job) == 0; };
-  for (const int job : moved) {
-    if (!restarts(job)) continue;
+  std::vector<int> restarted = moved;
+  std::erase_if(restarted, [&](int job) { return placed.count(job) != 0; });
+  for (const int job : restarted) {
     host_->settle(job);
     host_->moves(job);
   }
-  for (const int job : moved) {
-    if (restarts(job)) start(job);
-  }
+  for (const int job : restarted) start(job);
   for (int node = 0; !moved.empty() && node < state_.spec.nodes; ++node) {
     if (placement_.used_on(node) == 0) host_->emptied(node);
   }

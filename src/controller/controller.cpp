@@ -41,9 +41,7 @@ Controller::Controller(ClusterEngine& engine, ControllerStore& store, Controller
   }
   for (JobRecord& one : store_.jobs()) kept_[one.job] = one;
   for (Transition& one : store_.transitions()) kept_wanted_[one.job] = one;
-  for (RestartCost& one : store_.restarts()) restarts_[one.kind] = one;
-  for (ChangeoverTime& one : store_.changeovers()) changeovers_[{one.kind, one.part}] = one;
-  for (RestartCost& one : store_.shrink_costs()) shrink_costs_[one.kind] = one;
+  for (ChangeTime& one : store_.change_times()) change_times_[{one.kind, one.part}] = one;
   for (ShrinkRecord& one : store_.shrinks()) kept_shrinks_[one.job] = one;
   for (NodeRecord& one : store_.nodes()) node_records_[one.node] = one;
   order_ = store_.order();
@@ -378,7 +376,7 @@ void Controller::step(Job& job, Seconds now) {
     case TransitionStep::kStart:
       if (job.started && job.seen.reason == "BadConstraints") return failed(job, now, "no node can run it so");
       stop_asking();  // what it was told before it stopped is not for the job that starts
-      if (job.taking) note_changeover(job, ChangeoverPart::kWhole, now - *std::exchange(job.taking, std::nullopt));
+      if (job.taking) note_change(job, ChangePart::kChangeover, now - *std::exchange(job.taking, std::nullopt));
       // Before the engine is asked, since clocks may be raised meanwhile.
       job.started = true;
       drawn_ += needed;
@@ -507,26 +505,18 @@ void Controller::publish(Seconds now) {
   next.decisions = scheduler_->decisions();
   std::set<std::string> kinds;
   for (const auto& [id, job] : jobs_) kinds.insert(job.option.kind);
-  for (const auto& [kind, cost] : restarts_) kinds.insert(kind);
-  for (const auto& [key, time] : changeovers_) kinds.insert(key.first);
-  for (const auto& [kind, cost] : shrink_costs_) kinds.insert(kind);
+  for (const auto& [key, time] : change_times_) kinds.insert(key.first);
   for (const std::string& kind : kinds) {
-    const auto cost = restarts_.find(kind);
-    const bool known = cost != restarts_.end();
-    next.kinds.push_back(
-        {kind, known ? Seconds(cost->second.mean_s) : options_.spec.restart, known ? cost->second.measured : 0});
-    const auto time_of = [&](ChangeoverPart part) {
-      const auto found = changeovers_.find({kind, part});
-      return found == changeovers_.end() ? ChangeoverTime() : found->second;
+    ClusterKindStatus& shown = next.kinds.emplace_back(kind, options_.spec.restart);
+    const auto show = [&](ChangePart part, Seconds& mean, int& measured) {
+      const ChangeTime time = change_time(kind, part);
+      if (time.measured > 0) mean = Seconds(time.mean_s);
+      measured = time.measured;
     };
-    next.kinds.back().stop = Seconds(time_of(ChangeoverPart::kStop).mean_s);
-    next.kinds.back().stops = time_of(ChangeoverPart::kStop).measured;
-    next.kinds.back().changeover = Seconds(time_of(ChangeoverPart::kWhole).mean_s);
-    next.kinds.back().changeovers = time_of(ChangeoverPart::kWhole).measured;
-    if (const auto shrink = shrink_costs_.find(kind); shrink != shrink_costs_.end()) {
-      next.kinds.back().shrink = Seconds(shrink->second.mean_s);
-      next.kinds.back().shrinks = shrink->second.measured;
-    }
+    show(ChangePart::kRestart, shown.restart, shown.measured);
+    show(ChangePart::kStop, shown.stop, shown.stops);
+    show(ChangePart::kChangeover, shown.changeover, shown.changeovers);
+    show(ChangePart::kShrink, shown.shrink, shown.shrinks);
   }
   std::map<std::int64_t, std::int64_t> users;
   for (const auto& [id, job] : jobs_) {

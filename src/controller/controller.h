@@ -199,8 +199,10 @@ class Controller : private SchedulerHost {
   static void waits(Job& job, Seconds now, bool could_start);
   void goes_on(Job& job, const ElasticReport& told, Seconds now);
   void note_left(Job& job, Seconds now);
-  void note_changeover(const Job& job, ChangeoverPart part, Seconds took);
-  void set_restart(const RestartCost& cost);
+  void count_lost(Job& job, ChangePart part, const ElasticReport& told, Seconds all);
+  const ChangeTime& note_change(const Job& job, ChangePart part, Seconds took);
+  [[nodiscard]] ChangeTime change_time(const std::string& kind, ChangePart part) const;
+  void set_costs(ClusterJobKind& kind) const;
   bool let_go(const JobRecord& record);
   void find_others();
   void adopt(Seconds now);
@@ -271,7 +273,6 @@ class Controller : private SchedulerHost {
   void has_shrunk(Job& job);
   void undo_shrink(Job& job, Seconds now);
   void goes_on_shrunk(Job& job, const ElasticReport& told, Seconds now);
-  void set_shrink(ClusterJobKind& kind) const;
 
   // Clocks and watts (controller_clocks.cpp).
   [[nodiscard]] std::vector<ClockedJob> clocked_jobs() const;
@@ -320,10 +321,8 @@ class Controller : private SchedulerHost {
   Watts drawn_;                     // at most, by the scheduler's jobs as they run now or have been released
   std::set<std::int64_t> changed_;  // whose record is to be kept
   std::optional<PowerOrder> order_;
-  Seconds ahead_{0};                             // until when lower budgets count already
-  std::map<std::string, RestartCost> restarts_;  // by kind
-  std::map<std::pair<std::string, ChangeoverPart>, ChangeoverTime> changeovers_;
-  std::map<std::string, RestartCost> shrink_costs_;  // likewise
+  Seconds ahead_{0};  // until when lower budgets count already
+  std::map<std::pair<std::string, ChangePart>, ChangeTime> change_times_;
   Watts others_power_;
   std::optional<ClockKeeper> keeper_;
   struct OthersPeak {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kNominalBatch = 65'536.0;  // samples: at least one for each GPU, and the same for all kinds
 constexpr int kReportsToLearn = 3;          // the first steps of a start are slow
-constexpr int kRestartsInMean = 20;         // so that what has changed since counts for little
+constexpr int kChangesInMean = 20;          // so that what has changed since counts for little
 constexpr Seconds kFirstReadings{2.0};      // how long the first cycle waits for the agents
 constexpr double kSmallChange = 0.005;      // of the limit, that is no reason to decide again
 
@@ -272,39 +272,47 @@ void Controller::waits(Job& job, Seconds now, bool could_start) {
 // older checkpoint, are.
 void Controller::goes_on(Job& job, const ElasticReport& told, Seconds now) {
   if (!job.pause || !job.pause->has_stopped) return;
-  const Seconds all = job.pause->stopping + (now - job.pause->since);
+  count_lost(job, ChangePart::kRestart, told, job.pause->stopping + (now - job.pause->since));
+}
+
+void Controller::count_lost(Job& job, ChangePart part, const ElasticReport& told, Seconds all) {
   const Seconds cost = std::max(Seconds(0.0), all - told.step * (told.iteration - job.pause->iteration));
   job.pause.reset();
-  RestartCost& kept = restarts_[job.option.kind];
-  kept.kind = job.option.kind;
-  ++kept.measured;
-  kept.mean_s += (cost.value() - kept.mean_s) / std::min(kept.measured, kRestartsInMean);
-  store_.keep(kept);
-  set_restart(kept);
-  log_(fmt::format("job {} lost {:.1f} s by the change of its GPUs; kind {} loses {:.1f} s in the mean", job.seen.id,
-                   cost.value(), kept.kind, kept.mean_s));
+  const ChangeTime& kept = note_change(job, part, cost);
+  for (ClusterJobKind& kind : scheduler_->state().kinds) set_costs(kind);
+  log_(fmt::format("job {} lost {:.1f} s by {}; kind {} loses {:.1f} s in the mean", job.seen.id, cost.value(),
+                   part == ChangePart::kShrink ? "giving nodes back" : "the change of its GPUs", kept.kind,
+                   kept.mean_s));
 }
 
 // One that fails or is cancelled meanwhile leaves in another way than by its stop.
 void Controller::note_left(Job& job, Seconds now) {
   const Seconds took = now - *std::exchange(job.leaving, std::nullopt);
   if (job.seen.state == EngineJobState::kFailed || job.seen.state == EngineJobState::kCancelled) return;
-  note_changeover(job, ChangeoverPart::kStop, took);
+  note_change(job, ChangePart::kStop, took);
 }
 
-void Controller::note_changeover(const Job& job, ChangeoverPart part, Seconds took) {
-  ChangeoverTime& kept = changeovers_[{job.option.kind, part}];
+const ChangeTime& Controller::note_change(const Job& job, ChangePart part, Seconds took) {
+  ChangeTime& kept = change_times_[{job.option.kind, part}];
   kept.kind = job.option.kind;
   kept.part = part;
   ++kept.measured;
-  kept.mean_s += (took.value() - kept.mean_s) / std::min(kept.measured, kRestartsInMean);
+  kept.mean_s += (took.value() - kept.mean_s) / std::min(kept.measured, kChangesInMean);
   store_.keep(kept);
+  return kept;
 }
 
-void Controller::set_restart(const RestartCost& cost) {
-  for (ClusterJobKind& kind : scheduler_->state().kinds) {
-    if (kind.model == cost.kind) kind.restart = Seconds(cost.mean_s);
-  }
+ChangeTime Controller::change_time(const std::string& kind, ChangePart part) const {
+  const auto found = change_times_.find({kind, part});
+  return found == change_times_.end() ? ChangeTime() : found->second;
+}
+
+// Jobs of the same model may shrink or not.
+void Controller::set_costs(ClusterJobKind& kind) const {
+  const ChangeTime restart = change_time(kind.model, ChangePart::kRestart);
+  const ChangeTime shrink = change_time(kind.model, ChangePart::kShrink);
+  if (restart.measured > 0) kind.restart = Seconds(restart.mean_s);
+  if (kind.shrinks && shrink.measured > 0) kind.shrink = Seconds(shrink.mean_s);
 }
 
 // Energy is the measured power's over the time that was measured, where agents tell it, and else the believed power's.
@@ -347,12 +355,9 @@ int Controller::kind_of(const ElasticOption& option) {
   kind.clocks = spec.clocks;
   kind.speeds = spec.clocks.size();
   kind.memory_gib.resize(kind.sizes.size());
-  if (const auto cost = restarts_.find(option.kind); cost != restarts_.end()) {
-    kind.restart = Seconds(cost->second.mean_s);
-  }
   if (kind.sizes.empty()) return entry->second = -1;  // no job of it can be scheduled
   kind.shrinks = option.shrinks;
-  set_shrink(kind);
+  set_costs(kind);
   const int index = scheduler_->add_kind(kind, CostSheet(kind.sizes.size(), kind.speeds));
   for (const MeasuredCost& cost : store_.costs()) {
     const int size = kind.size_index(cost.gpus);

@@ -17,8 +17,7 @@
 namespace flyball {
 namespace {
 
-constexpr int kTakesTried = 2;      // refusals of the engine after which the job is started again instead
-constexpr int kShrinksInMean = 20;  // so that what has changed since counts for little
+constexpr int kTakesTried = 2;  // refusals of the engine after which the job is started again instead
 constexpr int kForGood = std::numeric_limits<int>::max();
 
 }  // namespace
@@ -168,23 +167,7 @@ void Controller::undo_shrink(Job& job, Seconds now) {
 // that says how long an iteration on these takes.
 void Controller::goes_on_shrunk(Job& job, const ElasticReport& told, Seconds now) {
   if (!job.pause || !job.pause->goes_on || told.step.value() <= 0.0) return;
-  const Seconds all = now - job.pause->since;
-  const Seconds cost = std::max(Seconds(0.0), all - told.step * (told.iteration - job.pause->iteration));
-  job.pause.reset();
-  RestartCost& kept = shrink_costs_[job.option.kind];
-  kept.kind = job.option.kind;
-  ++kept.measured;
-  kept.mean_s += (cost.value() - kept.mean_s) / std::min(kept.measured, kShrinksInMean);
-  store_.keep_shrink(kept);
-  for (ClusterJobKind& kind : scheduler_->state().kinds) set_shrink(kind);
-  log_(fmt::format("job {} lost {:.1f} s by giving nodes back; kind {} loses {:.1f} s in the mean", job.seen.id,
-                   cost.value(), kept.kind, kept.mean_s));
-}
-
-// Only of kinds whose jobs can shrink; the name of the model stands for others as well.
-void Controller::set_shrink(ClusterJobKind& kind) const {
-  const auto cost = shrink_costs_.find(kind.model);
-  if (kind.shrinks && cost != shrink_costs_.end()) kind.shrink = Seconds(cost->second.mean_s);
+  count_lost(job, ChangePart::kShrink, told, now - job.pause->since);
 }
 
 }  // namespace flyball

@@ -10,7 +10,7 @@
 namespace flyball {
 namespace {
 
-constexpr std::int64_t kFormat = 5;
+constexpr std::int64_t kFormat = 6;
 constexpr std::int64_t kApplication = 0x666c7963;  // "flyc"
 
 constexpr const char* kTables = R"(
@@ -22,9 +22,7 @@ CREATE TABLE IF NOT EXISTS jobs(job INTEGER PRIMARY KEY, iteration REAL NOT NULL
 CREATE TABLE IF NOT EXISTS costs(kind TEXT NOT NULL, gpus INTEGER NOT NULL, nodes INTEGER NOT NULL,
   clock_mhz REAL NOT NULL, time_s REAL NOT NULL, energy_j REAL NOT NULL,
   PRIMARY KEY(kind, gpus, nodes, clock_mhz)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS restarts(kind TEXT PRIMARY KEY, mean_s REAL NOT NULL,
-  measured INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS changeovers(kind TEXT NOT NULL, part TEXT NOT NULL, mean_s REAL NOT NULL,
+CREATE TABLE IF NOT EXISTS change_times(kind TEXT NOT NULL, part TEXT NOT NULL, mean_s REAL NOT NULL,
   measured INTEGER NOT NULL, PRIMARY KEY(kind, part)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS orders(one INTEGER PRIMARY KEY CHECK(one=1), budget_w REAL NOT NULL, until REAL NOT NULL,
   afterwards_w REAL NOT NULL);
@@ -32,8 +30,6 @@ CREATE TABLE IF NOT EXISTS nodes(node TEXT PRIMARY KEY, asked REAL NOT NULL, mea
   measured INTEGER NOT NULL, failed INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS shrinks(job INTEGER PRIMARY KEY, told INTEGER NOT NULL, nodes TEXT NOT NULL,
   goes_on INTEGER NOT NULL, refused INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS shrink_costs(kind TEXT PRIMARY KEY, mean_s REAL NOT NULL,
-  measured INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS periods(from_s REAL PRIMARY KEY, until_s REAL NOT NULL, power_w REAL NOT NULL) WITHOUT ROWID;
 )";
 
@@ -100,6 +96,11 @@ ControllerStore::ControllerStore(const std::string& path) : database_(path.empty
       database_.execute("UPDATE jobs SET reported=ran");
     }
     database_.execute(kTables);
+    // Until format 5 restarts had a table of their own.
+    if (pragma(database_, "SELECT count(*) FROM sqlite_master WHERE name='restarts'") > 0) {
+      database_.execute("INSERT INTO change_times SELECT kind, 'restart', mean_s, measured FROM restarts");
+      database_.execute("DROP TABLE restarts");
+    }
     database_.execute(fmt::format("PRAGMA application_id={}; PRAGMA user_version={}", kApplication, kFormat).c_str());
   });
 }
@@ -158,31 +159,12 @@ std::vector<MeasuredCost> ControllerStore::costs() {
   return all;
 }
 
-std::vector<RestartCost> ControllerStore::restarts() {
-  std::vector<RestartCost> all;
-  Statement rows(database_, "SELECT kind, mean_s, measured FROM restarts ORDER BY kind");
-  while (rows.next()) all.push_back({rows.text(0), rows.number(1), static_cast<int>(rows.integer(2))});
-  return all;
-}
-
-std::vector<ChangeoverTime> ControllerStore::changeovers() {
-  std::vector<ChangeoverTime> all;
-  Statement rows(database_, "SELECT kind, part, mean_s, measured FROM changeovers ORDER BY kind, part");
+std::vector<ChangeTime> ControllerStore::change_times() {
+  std::vector<ChangeTime> all;
+  Statement rows(database_, "SELECT kind, part, mean_s, measured FROM change_times ORDER BY kind, part");
   while (rows.next()) {
-    const std::optional<ChangeoverPart> part = value_named<ChangeoverPart>(rows.text(1));
+    const std::optional<ChangePart> part = value_named<ChangePart>(rows.text(1));
     if (part) all.push_back({rows.text(0), *part, rows.number(2), static_cast<int>(rows.integer(3))});
-  }
-  return all;
-}
-
-std::vector<RestartCost> ControllerStore::shrink_costs() {
-  std::vector<RestartCost> all;
-  Statement rows(database_, "SELECT kind, mean_s, measured FROM shrink_costs ORDER BY kind");
-  while (rows.next()) {
-    RestartCost& one = all.emplace_back();
-    one.kind = rows.text(0);
-    one.mean_s = rows.number(1);
-    one.measured = static_cast<int>(rows.integer(2));
   }
   return all;
 }
@@ -280,33 +262,13 @@ void ControllerStore::keep(const MeasuredCost& cost) {
   });
 }
 
-void ControllerStore::keep(const RestartCost& cost) {
+void ControllerStore::keep(const ChangeTime& time) {
   in_transaction([&] {
-    Statement(database_, "REPLACE INTO restarts VALUES(?,?,?)")
-        .bind(1, std::string_view(cost.kind))
-        .bind(2, cost.mean_s)
-        .bind(3, std::int64_t{cost.measured})
-        .run();
-  });
-}
-
-void ControllerStore::keep(const ChangeoverTime& change) {
-  in_transaction([&] {
-    Statement(database_, "REPLACE INTO changeovers VALUES(?,?,?,?)")
-        .bind(1, std::string_view(change.kind))
-        .bind(2, name_of(change.part))
-        .bind(3, change.mean_s)
-        .bind(4, std::int64_t{change.measured})
-        .run();
-  });
-}
-
-void ControllerStore::keep_shrink(const RestartCost& cost) {
-  in_transaction([&] {
-    Statement(database_, "REPLACE INTO shrink_costs VALUES(?,?,?)")
-        .bind(1, std::string_view(cost.kind))
-        .bind(2, cost.mean_s)
-        .bind(3, std::int64_t{cost.measured})
+    Statement(database_, "REPLACE INTO change_times VALUES(?,?,?,?)")
+        .bind(1, std::string_view(time.kind))
+        .bind(2, name_of(time.part))
+        .bind(3, time.mean_s)
+        .bind(4, std::int64_t{time.measured})
         .run();
   });
 }

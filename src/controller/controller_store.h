@@ -41,25 +41,20 @@ struct MeasuredCost {
   double energy_j = 0.0;
 };
 
-// What changes of their GPUs have cost jobs of a kind.
-struct RestartCost {
-  std::string kind;
-  double mean_s = 0.0;
-  int measured = 0;  // how often
-};
-
-// How long GPUs take to change hands.
-enum class ChangeoverPart {
-  kStop,  // from the decision that takes GPUs from a job until the engine shows it without
-  kWhole  // from the decision that gives GPUs in use to a job until it can be started on them
+// What is measured of changes of a job's GPUs.
+enum class ChangePart {
+  kRestart,     // what a job loses that ends and is started again
+  kShrink,      // what a job loses that gives nodes back while it runs
+  kStop,        // from the decision that takes GPUs from a job until the engine shows it without
+  kChangeover,  // from the decision that gives GPUs in use to a job until it can be started on them
 };
 template <>
-inline constexpr auto kNamesOf<ChangeoverPart> = name_list("stop", "whole");
+inline constexpr auto kNamesOf<ChangePart> = name_list("restart", "shrink", "stop", "changeover");
 
-// Of jobs of a kind that give up GPUs (kStop) or get them (kWhole).
-struct ChangeoverTime {
+// In the mean of the last changes of jobs of a kind.
+struct ChangeTime {
   std::string kind;
-  ChangeoverPart part = ChangeoverPart::kStop;
+  ChangePart part = ChangePart::kRestart;
   double mean_s = 0.0;
   int measured = 0;  // how often
 };
@@ -104,10 +99,8 @@ class ControllerStore {
   [[nodiscard]] std::vector<Transition> transitions();
   [[nodiscard]] std::vector<JobRecord> jobs();
   [[nodiscard]] std::vector<MeasuredCost> costs();
-  [[nodiscard]] std::vector<RestartCost> restarts();
-  [[nodiscard]] std::vector<ChangeoverTime> changeovers();
+  [[nodiscard]] std::vector<ChangeTime> change_times();
   [[nodiscard]] std::vector<ShrinkRecord> shrinks();
-  [[nodiscard]] std::vector<RestartCost> shrink_costs();  // of changes in which the job went on
   [[nodiscard]] std::vector<NodeRecord> nodes();
   [[nodiscard]] std::optional<PowerOrder> order();
 
@@ -116,9 +109,7 @@ class ControllerStore {
   void keep(const std::vector<JobRecord>& jobs);
   void forget(std::int64_t job);  // with its transition
   void keep(const MeasuredCost& cost);
-  void keep(const RestartCost& cost);
-  void keep(const ChangeoverTime& change);
-  void keep_shrink(const RestartCost& cost);
+  void keep(const ChangeTime& time);
   void keep(const ShrinkRecord& shrink);
   void keep(const std::vector<NodeRecord>& nodes);
   void keep(const PowerOrder& order);

@@ -18,6 +18,13 @@ inline std::string elastic(const std::string& kind, int min = 1, int max = 8) {
   return ElasticOption{kind, 1e6, min, max}.text();
 }
 
+// What is kept of a part of changes, by kind.
+inline std::vector<ChangeTime> times_of(ControllerStore& store, ChangePart part) {
+  std::vector<ChangeTime> times = store.change_times();
+  std::erase_if(times, [part](const ChangeTime& one) { return one.part != part; });
+  return times;
+}
+
 // A controller that can be killed and started again, on an engine in which time passes with every cycle.
 class Site {
  public:

@@ -28,6 +28,7 @@ using ::testing::Not;
 using testing::ScriptedEngine;
 using testing::Site;
 using testing::TempFolder;
+using testing::times_of;
 
 // By the guess that the scheduler starts with, two GPUs of a node are 1.7 times as fast as one, so that two jobs share
 // eight GPUs, and one that is left gets all of them.
@@ -469,7 +470,7 @@ TEST(Controller, ChargesWhatAChangeWasMeasuredToCost) {
     site.engine.end(2);
     while (site.now < told + Seconds(cost)) site.cycle();
     ASSERT_EQ(site.gpus(2), 8);
-    EXPECT_THAT(site.store->restarts(), IsEmpty());
+    EXPECT_THAT(times_of(*site.store, ChangePart::kRestart), IsEmpty());
     EXPECT_EQ(site.controller->status().kinds.at(0).measured, 0);
     EXPECT_EQ(site.controller->status().kinds.at(0).restart, site.given.spec.restart);
     // One iteration of a second was done meanwhile.
@@ -540,8 +541,8 @@ TEST(Controller, CountsNoTimeInTheQueueAsTheCostOfAChange) {
   // It began again at 90, and did one iteration of half a second: nine are lost, 4.5 s.
   (void)site.controller->report(1, 1000, {91.0, 1e6, Seconds(0.5), 4});
   site.cycle();  // 11 s
-  ASSERT_EQ(site.store->restarts().size(), 1U);
-  EXPECT_DOUBLE_EQ(site.store->restarts()[0].mean_s, 2.0 + 11.0 + 4.5);
+  ASSERT_EQ(times_of(*site.store, ChangePart::kRestart).size(), 1U);
+  EXPECT_DOUBLE_EQ(times_of(*site.store, ChangePart::kRestart)[0].mean_s, 2.0 + 11.0 + 4.5);
 }
 
 // An order that is over leaves nothing behind: what --budget says, when the controller is started again with another
@@ -733,6 +734,26 @@ TEST(Controller, OpensADatabaseThatDoesNotSayWhoHolds) {
     EXPECT_EQ(jobs[0].iteration, 100.0);
     EXPECT_EQ(jobs[0].told, 2);
     EXPECT_TRUE(jobs[0].held);
+  }
+}
+
+// Until format 5 what restarts cost had a table of its own.
+TEST(Controller, KeepsWhatRestartsHaveCostInAnOlderDatabase) {
+  const TempFolder folder;
+  {
+    Database old(folder / "old.db");
+    old.execute(
+        "CREATE TABLE restarts(kind TEXT PRIMARY KEY, mean_s REAL NOT NULL, measured INTEGER NOT NULL) WITHOUT ROWID; "
+        "INSERT INTO restarts VALUES('a', 7.5, 3); PRAGMA application_id=0x666c7963; PRAGMA user_version=5");
+  }
+  for (int opened = 0; opened < 2; ++opened) {
+    ControllerStore store(folder / "old.db");
+    const std::vector<ChangeTime> times = store.change_times();
+    ASSERT_EQ(times.size(), 1U);
+    EXPECT_EQ(times[0].kind, "a");
+    EXPECT_EQ(times[0].part, ChangePart::kRestart);
+    EXPECT_EQ(times[0].mean_s, 7.5);
+    EXPECT_EQ(times[0].measured, 3);
   }
 }
 

@@ -22,6 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using testing::Site;
+using testing::times_of;
 
 std::string shrinking(const std::string& kind, int min = 4, int max = 16) {
   return elastic(kind, min, max) + ",shrinks";
@@ -340,12 +341,12 @@ TEST(Shrinks, WhatItCostsIsMeasured) {
   (void)tell(site, 1, 16, 100.0);
   site.cycles(7);
   (void)site.controller->report(1, 1000, {110.0, 1e6, Seconds(0.0), 8});  // not a whole iteration yet
-  EXPECT_THAT(site.store->shrink_costs(), IsEmpty());
+  EXPECT_THAT(times_of(*site.store, ChangePart::kShrink), IsEmpty());
   (void)tell(site, 1, 8, 110.0);
   site.cycle();
-  ASSERT_EQ(site.store->shrink_costs().size(), 1U);
-  EXPECT_EQ(site.store->shrink_costs()[0].kind, "a");
-  EXPECT_DOUBLE_EQ(site.store->shrink_costs()[0].mean_s, 7.0 - 1.0);
+  ASSERT_EQ(times_of(*site.store, ChangePart::kShrink).size(), 1U);
+  EXPECT_EQ(times_of(*site.store, ChangePart::kShrink)[0].kind, "a");
+  EXPECT_DOUBLE_EQ(times_of(*site.store, ChangePart::kShrink)[0].mean_s, 7.0 - 1.0);
   site.start();
   site.cycles(2);
   const std::vector<ClusterKindStatus> kinds = site.controller->status().kinds;
@@ -365,8 +366,8 @@ TEST(Shrinks, WhatItCostsIsMeasuredWithinACycle) {
   site.cycles(2);
   (void)tell(site, 1, 8, 105.0);
   site.cycle();
-  ASSERT_EQ(site.store->shrink_costs().size(), 1U);
-  EXPECT_DOUBLE_EQ(site.store->shrink_costs()[0].mean_s, 2.0 - 0.5);
+  ASSERT_EQ(times_of(*site.store, ChangePart::kShrink).size(), 1U);
+  EXPECT_DOUBLE_EQ(times_of(*site.store, ChangePart::kShrink)[0].mean_s, 2.0 - 0.5);
 }
 
 // A job as it would behave: it reports once a cycle, goes on with what it keeps two cycles after it was told, and ends
