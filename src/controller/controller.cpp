@@ -507,7 +507,9 @@ void Controller::publish(Seconds now) {
   for (const auto& [id, job] : jobs_) kinds.insert(job.option.kind);
   for (const auto& [key, time] : change_times_) kinds.insert(key.first);
   for (const std::string& kind : kinds) {
-    ClusterKindStatus& shown = next.kinds.emplace_back(kind, options_.spec.restart);
+    ClusterKindStatus& shown = next.kinds.emplace_back();
+    shown.kind = kind;
+    shown.restart = options_.spec.restart;
     const auto show = [&](ChangePart part, Seconds& mean, int& measured) {
       const ChangeTime time = change_time(kind, part);
       if (time.measured > 0) mean = Seconds(time.mean_s);
