@@ -1,11 +1,14 @@
-// Step 0 brings the slow clock; after it, pairs of steps change to the other clock and stay there. For each change, the
-// moment is the one at which the lengths of the step's first computations would be nearest to those that were measured.
+// Step 0 brings the slow clock; after it, pairs of steps change to the other clock and stay there. The first two pairs
+// ask at the step's beginning, and only tell which computations depend on the clock. For each change of the others, the
+// moment is the one at which the lengths of the computations that follow would be nearest to those that were measured.
 #include "client/change_probe.h"
 
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "base/median.h"
@@ -14,12 +17,15 @@ namespace flyball {
 namespace {
 
 constexpr std::size_t kChanges = 6;
-constexpr std::size_t kSteps = 1 + 2 * kChanges;
-constexpr int kMostRefused = 13;
+constexpr std::size_t kFirstSteps = 5;  // of which the last two pairs tell what depends on the clock
+constexpr std::size_t kSteps = kFirstSteps + 2 * kChanges;
+constexpr int kMostRefused = 17;
+constexpr std::size_t kBefore = 4;  // one part in so many of a step's computations, before which nothing is asked for
 // Computations of a step that are looked at: those that begin within this time of the request, and not more than these.
 constexpr Nanoseconds kLongest = 250 * kMillisecond;
 constexpr std::size_t kMostComputations = 64;
 constexpr double kLeastContrast = 0.05;  // between a computation's times at the two clocks, as a share
+constexpr double kOverChance = 3.0;      // the same in deviations of both
 constexpr std::size_t kLeastTold = 4;    // changes
 
 bool same_computations(const StepRecord& a, const StepRecord& b) {
@@ -40,6 +46,22 @@ std::vector<double> lengths_of(const std::vector<const StepRecord*>& steps) {
   return lengths;
 }
 
+// Whether a computation takes other times at the two clocks, and not by chance: its lengths in steps at either.
+bool differs(const std::vector<const StepRecord*>& slow, const std::vector<const StepRecord*>& fast,
+             std::size_t computation) {
+  const auto middle_and_deviation = [computation](const std::vector<const StepRecord*>& steps) {
+    std::vector<double> lengths;
+    for (const StepRecord* step : steps) lengths.push_back(length_of(step->spans[computation]));
+    const double middle = lower_median(lengths);
+    for (double& length : lengths) length = std::abs(length - middle);
+    return std::pair(middle, lower_median(std::move(lengths)));
+  };
+  const auto [slow_length, slow_deviation] = middle_and_deviation(slow);
+  const auto [fast_length, fast_deviation] = middle_and_deviation(fast);
+  return slow_length - fast_length >=
+         std::max(kLeastContrast * fast_length, kOverChance * (slow_deviation + fast_deviation));
+}
+
 // What a computation takes that begins at `begin` when the clock changes at `change`.
 double length_with(double begin, double before, double after, double change) {
   if (change <= begin) return after;
@@ -48,26 +70,26 @@ double length_with(double begin, double before, double after, double change) {
   return change - begin + (1.0 - done) * after;
 }
 
-// How long after the begin of the step's first computation the change took hold, in nanoseconds.
-std::optional<double> delay_in(const StepRecord& step, const std::vector<double>& before,
+// How long after the beginning of the step's computation `first` the change took hold, in nanoseconds.
+std::optional<double> delay_in(const StepRecord& step, std::size_t first, const std::vector<double>& before,
                                const std::vector<double>& after) {
-  const Nanoseconds asked = step.spans.front().begin;
+  const Nanoseconds asked = step.spans[first].begin;
   const auto begin = [&](std::size_t i) { return static_cast<double>(step.spans[i].begin - asked); };
   const auto end = [&](std::size_t i) { return static_cast<double>(step.spans[i].end - asked); };
-  std::size_t count = 0;
-  while (count < std::min(step.spans.size(), kMostComputations) && step.spans[count].begin - asked <= kLongest) ++count;
-  if (std::abs(after[0] - before[0]) < kLeastContrast * after[0]) return std::nullopt;
+  const std::size_t most = std::min(step.spans.size(), first + kMostComputations);
+  std::size_t last = first;
+  while (last < most && step.spans[last].begin - asked <= kLongest) ++last;
   std::vector<double> moments = {0.0};
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = first; i < last; ++i) {
     const double share = (after[i] - length_of(step.spans[i])) / (after[i] - before[i]);  // run at the clock before
     if (share > 0.0 && share < 1.0) moments.push_back(begin(i) + share * before[i]);
-    if (i > 0) moments.push_back(0.5 * (end(i - 1) + begin(i)));  // nothing tells when within a wait
+    if (i > first) moments.push_back(0.5 * (end(i - 1) + begin(i)));  // nothing tells when within a wait
   }
   double best = 0.0;
   double least = std::numeric_limits<double>::infinity();
   for (const double moment : moments) {
     double error = 0.0;
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t i = first; i < last; ++i) {
       error += std::abs(length_with(begin(i), before[i], after[i], moment) - length_of(step.spans[i]));
     }
     if (error < least) {
@@ -85,10 +107,10 @@ ChangeProbe::ChangeProbe(Megahertz fast, Megahertz slow) : fast_(fast), slow_(sl
 // Slow; fast, fast; slow, slow; ...
 Megahertz ChangeProbe::clock_of(std::size_t step) const { return (step + 1) / 2 % 2 == 0 ? slow_ : fast_; }
 
-std::optional<Megahertz> ChangeProbe::step_begin() {
+std::optional<ChangeProbe::Request> ChangeProbe::step_begin() {
   const std::scoped_lock lock(mutex_);
   if (finished_) return std::nullopt;
-  return clock_of(steps_.size());
+  return Request{clock_of(steps_.size()), computation_};
 }
 
 void ChangeProbe::step_end(StepRecord step) {
@@ -97,14 +119,37 @@ void ChangeProbe::step_end(StepRecord step) {
   if (step.in_effect == 0 || step.spans.empty()) {
     // Which clock the next step begins with is not known.
     steps_.clear();
+    computation_ = 0;
     finished_ = ++refused_ > kMostRefused;
     return;
   }
   steps_.push_back(std::move(step));
+  if (steps_.size() == kFirstSteps) choose_computation();
   if (steps_.size() < kSteps) return;
   finished_ = true;
   evaluate();
   steps_.clear();
+}
+
+// Of the type of computation that the clock makes the greatest difference to in a whole step: the first of that type
+// that is not among the step's first computations, where there is one.
+void ChangeProbe::choose_computation() {
+  const StepRecord& fast = steps_[kFirstSteps - 3];
+  const StepRecord& slow = steps_[kFirstSteps - 1];
+  if (!same_computations(fast, slow)) return;
+  std::map<std::uint16_t, double> differences;
+  for (std::size_t i = 0; i < fast.spans.size(); ++i) {
+    differences[fast.spans[i].type] += length_of(slow.spans[i]) - length_of(fast.spans[i]);
+  }
+  const std::uint16_t type = std::max_element(differences.begin(), differences.end(), [](const auto& a, const auto& b) {
+                               return a.second < b.second;
+                             })->first;
+  const auto is_chosen = [type](const InstructionSpan& span) { return span.type == type; };
+  const auto begin = fast.spans.begin();
+  auto found =
+      std::find_if(begin + static_cast<std::ptrdiff_t>(fast.spans.size() / kBefore), fast.spans.end(), is_chosen);
+  if (found == fast.spans.end()) found = std::find_if(begin, fast.spans.end(), is_chosen);
+  computation_ = static_cast<std::size_t>(found - begin);
 }
 
 void ChangeProbe::evaluate() {
@@ -114,12 +159,14 @@ void ChangeProbe::evaluate() {
   std::vector<const StepRecord*> held_slow;
   std::vector<const StepRecord*> held_fast;
   for (std::size_t i = 2; i < kSteps; i += 2) (clock_of(i) == slow_ ? held_slow : held_fast).push_back(&steps_[i]);
+  if (!differs(held_slow, held_fast, computation_)) return;
   const std::vector<double> slow = lengths_of(held_slow);
   const std::vector<double> fast = lengths_of(held_fast);
   std::vector<double> delays;
-  for (std::size_t i = 1; i < kSteps; i += 2) {
+  for (std::size_t i = kFirstSteps; i < kSteps; i += 2) {
     const bool to_slow = clock_of(i) == slow_;
-    if (const auto delay = delay_in(steps_[i], to_slow ? fast : slow, to_slow ? slow : fast)) delays.push_back(*delay);
+    const auto delay = delay_in(steps_[i], computation_, to_slow ? fast : slow, to_slow ? slow : fast);
+    if (delay) delays.push_back(*delay);
   }
   if (delays.size() < kLeastTold) return;
   const double median = lower_median(delays);

@@ -151,8 +151,8 @@ void Session::step_begin() {
   asked_.clear();
   led_ = {};
   const bool swept = sweeps();
-  probe_clock_ = probe_in_use_ ? probe_in_use_->step_begin() : std::nullopt;
-  sweep_clock_ = profiler_in_use_ && !probe_clock_ ? profiler_in_use_->step_begin() : std::nullopt;
+  probe_request_ = probe_in_use_ ? probe_in_use_->step_begin() : std::nullopt;
+  sweep_clock_ = profiler_in_use_ && !probe_request_ ? profiler_in_use_->step_begin() : std::nullopt;
   if (timeline_) begin_timeline(swept || had_clocks);
   begin_watching_stream();
   if (controller_ && sweep_clock_) controller_->set(*sweep_clock_);
@@ -194,7 +194,7 @@ std::uint16_t Session::open(std::string_view type) {
 
 void Session::begin(std::string_view type) {
   const std::uint16_t number = open(type);
-  if (controller_ && probe_clock_ && step_.spans.empty()) controller_->set(*probe_clock_);
+  if (controller_ && is_probed(step_.spans.size())) controller_->set(probe_request_->clock);
   step_.spans.push_back({number, monotonic_now(), 0});
   note_asked(step_.spans.back());
   led_ = led_by(number);
@@ -231,11 +231,11 @@ void Session::step_end() {
   end_watching_stream();
   const Computing computing = promise && promise->slower && measured ? compare_with_sweep() : Computing();
   if (sweeps()) {
-    step_.in_effect = measured ? controller_->held_since(probe_clock_ ? *probe_clock_ : *sweep_clock_) : 0;
+    step_.in_effect = measured ? controller_->held_since(probe_request_ ? probe_request_->clock : *sweep_clock_) : 0;
     if (measured) executed = swept_step();
     const std::size_t usual = step_.spans.size();
     StepRecord step = std::exchange(step_, {});
-    probe_clock_ ? probe_in_use_->step_end(std::move(step)) : profiler_in_use_->step_end(std::move(step));
+    probe_request_ ? probe_in_use_->step_end(std::move(step)) : profiler_in_use_->step_end(std::move(step));
     step_.spans.reserve(usual);
     news = true;
   } else {

@@ -169,7 +169,11 @@ class Session {
   DeviceTimeline& timeline();
   void begin_timeline(bool other_clocks);
   [[nodiscard]] bool fetch_moments();
-  [[nodiscard]] bool sweeps() const { return sweep_clock_ || probe_clock_; }  // whether this step belongs to a sweep
+  [[nodiscard]] bool sweeps() const { return sweep_clock_ || probe_request_; }  // whether this step belongs to a sweep
+  // Whether the step's computation of that number is the one at whose beginning the probe asks for its clock.
+  [[nodiscard]] bool is_probed(std::size_t computation) const {
+    return probe_request_ && probe_request_->computation == computation;
+  }
   [[nodiscard]] std::optional<StepReport> executed_step() const;
   [[nodiscard]] std::optional<StepReport> swept_step() const;
   [[nodiscard]] StepReport times_of_step(std::int64_t version) const;
@@ -277,12 +281,11 @@ class Session {
   };
   OddSteps odd_;
   PromiseGuard guard_;
-  std::optional<PromiseGuard> trusted_;  // as it was when the schedule before began
-  std::int64_t trusted_version_ = 0;
-  double guarded_ratio_ = 0.0;  // of the schedule that it has adopted
-  StepWatch watch_;             // by the last sweep's profile
-  struct Asked {                // for the clock of a span; in MHz, 0: default
-    bool in_stream = false;     // where the host does not know when it began
+  std::optional<PromiseGuard> trusted_;  // as it was when a schedule was last found to be kept, or first began
+  double guarded_ratio_ = 0.0;           // of the schedule that it has adopted
+  StepWatch watch_;                      // by the last sweep's profile
+  struct Asked {                         // for the clock of a span; in MHz, 0: default
+    bool in_stream = false;              // where the host does not know when it began
     std::uint32_t mhz = 0;
     std::uint32_t was_mhz = 0;
     Nanoseconds ago = 0;
@@ -334,7 +337,7 @@ class Session {
   std::shared_ptr<OnlineProfiler> profiler_in_use_;
   std::optional<Megahertz> sweep_clock_;
   std::shared_ptr<ChangeProbe> probe_in_use_;
-  std::optional<Megahertz> probe_clock_;  // of this step, which its first computation asks for
+  std::optional<ChangeProbe::Request> probe_request_;  // of this step
 
   mutable std::mutex mutex_;  // never held while waiting for others
   std::condition_variable changed_;

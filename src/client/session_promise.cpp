@@ -31,16 +31,14 @@ void Session::guard_step() {
     limited_time = std::max(schedule_->plan.allowed_time, schedule_->plan.iteration_time) / options_.time_scale;
   }
   const std::int64_t version = planned ? schedule_->plan.version : 0;
-  // A schedule that allows more follows a straggler, and what iterations took meanwhile is the straggler's.
+  // A schedule that allows more follows a straggler, and what iterations took meanwhile is the straggler's: at maximum
+  // clocks, too, where the server had them measured before it knew.
   if (version != guard_.version() && trusted_ && guarded_ratio_ > 0.0 && ratio > (1.0 + kStraggles) * guarded_ratio_) {
     guard_ = *trusted_;
   }
   guard_.adopt(version, ratio, planned && schedule_->plan.at_maximum, limited_time);
   guarded_ratio_ = ratio;
-  if (ratio > 0.0 && guard_.may_set_clocks() && trusted_version_ != version) {
-    trusted_ = guard_;
-    trusted_version_ = version;
-  }
+  if (ratio > 0.0 && guard_.may_set_clocks() && !trusted_) trusted_ = guard_;
   sets_clocks_ = had_clocks_ = planned && !schedule_->plan.at_maximum && guard_.may_set_clocks();
   given_up_ = false;
   const Seconds patience = guard_.patience();
@@ -75,12 +73,13 @@ std::optional<PromiseReport> Session::promise_report(Nanoseconds begin, Nanoseco
   stretches_.count(step, begin, end, guard_.version());
   if (step == PromiseGuard::Step::kSweep) {
     trusted_.reset();
-    guard_.count_swept(probe_clock_ ? Megahertz(0) : *sweep_clock_, to_seconds(end - begin));
+    guard_.count_swept(probe_request_ ? Megahertz(0) : *sweep_clock_, to_seconds(end - begin));
     return std::nullopt;
   }
   if (timeline_ && timeline_->take_late()) given_up_ = had_clocks_;
   const auto report = guard_.count(step, to_seconds(end - begin), given_up_);
   if (!report) return std::nullopt;
+  if (step == PromiseGuard::Step::kPlanned && !report->slower) trusted_ = guard_;
   const double scale = options_.time_scale;
   return PromiseReport{options_.rank.rank,   guard_.version(),           report->iterations,
                        report->time * scale, report->at_maximum * scale, report->slower};

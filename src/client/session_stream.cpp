@@ -43,7 +43,7 @@ void Session::begin_in(std::string_view type, void* stream) {
   led_ = led_by(number);
   if (!begin && led_.mhz == 0) return;
   try {
-    if (probe_clock_ && step_.spans.size() == 1) timeline_->set(stream, *probe_clock_);
+    if (is_probed(step_.spans.size() - 1)) timeline_->set(stream, probe_request_->clock);
     if (begin) timeline_->note(stream, *begin);
     if (led_.mhz > 0 && !timeline_->set_after(stream, Megahertz(led_.mhz), led_.later)) led_ = {};
   } catch (...) {

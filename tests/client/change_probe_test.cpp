@@ -26,13 +26,13 @@ class LateBoard {
   LateBoard(std::vector<Computation> kinds, double delay_s, double noise = 0.0, double wait_s = 0.0)
       : kinds_(std::move(kinds)), delay_s_(delay_s), noise_(noise), wait_s_(wait_s) {}
 
-  StepRecord step(Megahertz clock) {
+  StepRecord step(const ChangeProbe::Request& request) {
     StepRecord record;
     record.begin = to_nanoseconds(Seconds(now_s_));
     for (std::size_t i = 0; i < kinds_.size(); ++i) {
-      if (i == 0 && clock != asked_) {
+      if (i == request.computation && request.clock != asked_) {
         before_ = asked_;
-        asked_ = clock;
+        asked_ = request.clock;
         obeys_at_s_ = now_s_ + delay_s_;
       }
       const double begin_s = now_s_;
@@ -60,6 +60,8 @@ class LateBoard {
     return record;
   }
 
+  void set_delay(double delay_s) { delay_s_ = delay_s; }
+
  private:
   std::vector<Computation> kinds_;
   double delay_s_;
@@ -76,9 +78,9 @@ class LateBoard {
 // Runs the probe to its end, with its steps as `edit` leaves them; returns how many there were, at most 100.
 int run_probe(ChangeProbe& probe, LateBoard board, const std::function<void(int number, StepRecord& step)>& edit = {}) {
   int steps = 0;
-  while (const auto clock = probe.step_begin()) {
+  while (const auto request = probe.step_begin()) {
     EXPECT_FALSE(probe.finished());
-    StepRecord step = board.step(*clock);
+    StepRecord step = board.step(*request);
     if (edit) edit(steps, step);
     probe.step_end(std::move(step));
     if (++steps == 100) break;
@@ -88,7 +90,7 @@ int run_probe(ChangeProbe& probe, LateBoard board, const std::function<void(int 
 
 std::optional<Seconds> probed_delay(LateBoard board) {
   ChangeProbe probe(kFastClock, kSlowClock);
-  EXPECT_EQ(run_probe(probe, std::move(board)), 13);
+  EXPECT_EQ(run_probe(probe, std::move(board)), 17);
   EXPECT_TRUE(probe.finished());
   return probe.delay();
 }
@@ -134,7 +136,28 @@ TEST(ChangeProbe, FindsThatAChangeIsThereAtOnce) {
 }
 
 TEST(ChangeProbe, TellsNothingWhereTheClockDoesNotMatter) {
-  EXPECT_FALSE(probed_delay(LateBoard({{0.020, 0.0205}, {0.040, 0.055}}, 0.007)));
+  EXPECT_FALSE(probed_delay(LateBoard({{0.020, 0.0205}, {0.040, 0.0415}}, 0.007)));
+}
+
+// A step may begin with what depends on no clock, such as loading.
+TEST(ChangeProbe, AsksWhereTheClockMatters) {
+  const auto delay = probed_delay(LateBoard({{0.030, 0.030}, {0.040, 0.055}, {0.030, 0.030}, {0.040, 0.055}}, 0.007));
+  ASSERT_TRUE(delay);
+  EXPECT_NEAR(delay->value(), 0.007, 1e-6);
+}
+
+// A board that obeys after 20 ms where all of its node's processes are busy, as they are when a step begins, and after
+// 7 ms elsewhere.
+TEST(ChangeProbe, AsksInTheMidstOfSteps) {
+  const std::vector<Computation> kinds(12, Computation{0.020, 0.030});
+  ChangeProbe probe(kFastClock, kSlowClock);
+  LateBoard board(kinds, 0.007);
+  while (const auto request = probe.step_begin()) {
+    board.set_delay(request->computation == 0 ? 0.020 : 0.007);
+    probe.step_end(board.step(*request));
+  }
+  ASSERT_TRUE(probe.delay());
+  EXPECT_NEAR(probe.delay()->value(), 0.007, 1e-6);
 }
 
 // A program that runs ahead of its GPU reports when it queued its work: some 20 us each, whatever the clock.
@@ -148,7 +171,7 @@ TEST(ChangeProbe, TellsNothingOfStepsThatDiffer) {
                       [](int number, StepRecord& step) {
                         if (number == 4) step.spans.pop_back();
                       }),
-            13);
+            17);
   EXPECT_FALSE(probe.delay());
 }
 
@@ -158,7 +181,7 @@ TEST(ChangeProbe, BeginsAgainWhereTheClockDidNotHold) {
                       [](int number, StepRecord& step) {
                         if (number == 3) step.in_effect = 0;
                       }),
-            4 + 13);
+            4 + 17);
   ASSERT_TRUE(probe.delay());
   EXPECT_NEAR(probe.delay()->value(), 0.007, 1e-6);
 }

@@ -97,7 +97,7 @@ void VirtualTraining::go_to(Stage& stage, Nanoseconds time) {
 }
 
 void VirtualTraining::work(Stage& stage, std::uint16_t type, const WorkKind& kind, double seconds) {
-  if (stage.probed && stage.spans.empty()) ask(stage, *stage.probed);
+  if (stage.probed && stage.spans.size() == stage.probed->computation) ask(stage, stage.probed->clock);
   const Nanoseconds begin = stage.state.now;
   const int slot = start_work(stage.spec, stage.state, 0, kind, Seconds(seconds));
   SimWork& one = stage.state.works.at(static_cast<std::size_t>(slot));
@@ -370,7 +370,8 @@ std::vector<RankMeasurements> VirtualTraining::profile() {
       if (sweeps[i].finished) {
         ask(stage, Megahertz(0));
       } else if (sweeps[i].probe) {
-        stage.probed = swept[i] = sweeps[i].probe->step_begin();
+        stage.probed = sweeps[i].probe->step_begin();
+        if (stage.probed) swept[i] = stage.probed->clock;
       } else {
         swept[i] = sweeps[i].profiler->step_begin();
         if (swept[i]) ask(stage, *swept[i]);

@@ -116,7 +116,7 @@ class VirtualTraining {
     Nanoseconds held_since = 0;  // of `asked`
     Nanoseconds asked_at = 0;    // when the newest clock was asked for
     std::vector<double> ages;    // s from there until the clock held
-    std::optional<Megahertz> probed;
+    std::optional<ChangeProbe::Request> probed;
     // The clock of the next computation, which is to be asked for at `lead_at`, and when it was.
     std::optional<Megahertz> lead_clock;
     Nanoseconds lead_at = 0;
