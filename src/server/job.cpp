@@ -403,7 +403,7 @@ Deployment Job::deployment() const {
   Fingerprint fingerprint;
   std::map<std::pair<std::pair<const JobPlan*, JobPlan::Run>, std::vector<int>>, Made> made;
   const Runs wanted = runs();
-  const Seconds max_clock_time = plan_->max_clock_time_of_all();
+  const Seconds max_clock_time = this->max_clock_time(*plan_);
   for (const auto& [plan, of_plan] : by_plan(wanted)) plan->keep_only(of_plan);
   next.pipelines.reserve(wanted.of_pipelines.size());
   for (std::size_t i = 0; i < wanted.of_pipelines.size(); ++i) {
@@ -454,6 +454,11 @@ std::shared_ptr<const std::string> Job::zeus_tail_for(const RankPlace& rank) con
   return {texts, &texts->zeus_tails[static_cast<std::size_t>(rank.pp_rank)]};
 }
 
+void Job::excuse_plan() {
+  if (promise_.at_maximum() && promise_.trouble().empty()) return trust_anew();
+  promise_.excuse();
+}
+
 bool Job::take_promise(const PromiseReport& report) {
   const RankRequest& rank = registered_rank(report.rank).request;
   const Deployment::Pipeline& pipeline = current_->pipelines[static_cast<std::size_t>(rank.dp_rank)];
@@ -462,8 +467,9 @@ bool Job::take_promise(const PromiseReport& report) {
     return false;
   }
   const bool at_maximum = promise_.at_maximum();
+  if (at_maximum) slowed_at_maximum_ = slowed_by_found();
   energy_.take(report, rank.dp_rank, rank.pp_rank, at_maximum);
-  const double ratio = pipeline.waited_for / current_->plan->max_clock_time_of_all();
+  const double ratio = pipeline.waited_for / max_clock_time(*current_->plan);
   // The ranks report at about the same time, and adding all up at each report would take long with thousands of them.
   constexpr int kMostLooks = 256;
   const auto every = static_cast<int>(1 + request().ranks() / kMostLooks);

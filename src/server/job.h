@@ -205,6 +205,8 @@ class Job {
   [[nodiscard]] const std::shared_ptr<const JobPlan>& plan() const { return plan_; }
   [[nodiscard]] const PromiseWatch& promise() const { return promise_; }
   // The plan is trusted anew: it is of new measurements, or was not at fault.
+  // Iterations that have just become too long are those of a straggler that has been found, and no fault of the plan.
+  void excuse_plan();
   void trust_anew() { trust(false); }
   // The same of a plan that has just been made. If some of its ranks have measured a part of theirs again, the others
   // still compare with maximum clocks of before.
@@ -255,6 +257,12 @@ class Job {
     JobPlan::Slowed slowed;         // what the plan makes of it
   };
   [[nodiscard]] std::map<int, FoundPipeline> found_pipelines() const;
+  // How much longer iterations take at maximum clocks, too, for the stragglers that have been found.
+  [[nodiscard]] double slowed_by_found() const;
+  // What an iteration takes at maximum clocks where it takes what the ranks measured last.
+  [[nodiscard]] Seconds max_clock_time(const JobPlan& plan) const {
+    return slowed_at_maximum_ * plan.max_clock_time_of_all();
+  }
   [[nodiscard]] std::vector<double> degrees_of_pipelines(const std::map<int, FoundPipeline>& slow) const;
   struct Runs {
     std::vector<JobPlan::Run> of_pipelines;
@@ -267,6 +275,7 @@ class Job {
 
   void trust(bool measure_first) {
     promise_.begin_anew(measure_first);
+    slowed_at_maximum_ = 1.0;
     energy_ = {};
   }
 
@@ -294,6 +303,7 @@ class Job {
   std::shared_ptr<const JobPlan> plan_;
   std::shared_ptr<const Deployment> current_;
   PromiseWatch promise_;
+  double slowed_at_maximum_ = 1.0;  // by stragglers, when the ranks last measured maximum clocks
   EnergyWatch energy_;
   std::map<int, StoredSavings> saved_;  // by rank
 };

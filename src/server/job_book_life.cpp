@@ -84,8 +84,7 @@ void JobBook::take_pace(const std::string& id, const PaceReport& report) {
     tell(fmt::format("job {}: rank {} computes {:.3g} times as long as when it was profiled ({})", id, report.rank,
                      report.slowdown, name_of(report.cause)));
   }
-  // Iterations that have just become too long are the straggler's, and no fault of the plan.
-  if (job.promise().at_maximum() && job.promise().trouble().empty()) job.trust_anew();
+  job.excuse_plan();
   emit(*entry, "found_straggler", to_json(found));
   emit_state(*entry);
   deploy(entry, false);

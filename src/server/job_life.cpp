@@ -76,6 +76,12 @@ std::map<int, Job::FoundPipeline> Job::found_pipelines() const {
   return pipelines;
 }
 
+double Job::slowed_by_found() const {
+  double slowest = 1.0;
+  for (const auto& [number, pipeline] : found_pipelines()) slowest = std::max(slowest, pipeline.slowed.degree);
+  return slowest;
+}
+
 std::vector<FoundStraggler> Job::found_stragglers() const {
   std::vector<FoundStraggler> all;
   const auto pipelines = found_pipelines();

@@ -31,6 +31,7 @@ constexpr double kBlurred = 0.02;                // and of one that tells little
 bool PromiseWatch::take(const PromiseReport& report, double ratio, const std::optional<EnergyComparison>& energy) {
   if (!(ratio > 0.0)) return false;
   const bool was_at_maximum = at_maximum();
+  const JobPromise before = known_;
   const Seconds maximum = was_at_maximum ? report.time : report.at_maximum;
   if (was_at_maximum || maximum > Seconds(0)) {
     known_.at_maximum = maximum;
@@ -43,7 +44,7 @@ bool PromiseWatch::take(const PromiseReport& report, double ratio, const std::op
     case Mode::kPlanned:
       known_.measured = report.time;
       if (report.slower) {
-        allowed_at_maximum_ = report.time.value() / ratio;
+        too_long_ = report.time;
         if (!report.cause.empty()) known_.cause = fmt::format("rank {}: {}", report.rank, report.cause);
         mode_ = Mode::kMeasuring;
       } else {
@@ -52,11 +53,14 @@ bool PromiseWatch::take(const PromiseReport& report, double ratio, const std::op
       break;
     case Mode::kMeasuring:
       // What was slow before is so at maximum clocks, too, or has passed. But a plan that is soon too slow again is at
-      // fault.
-      if (allowed_at_maximum_ <= (1.0 + kPromiseTolerance) * report.time.value() && !std::exchange(resumed_, true)) {
-        mode_ = Mode::kPlanned;
-      } else {
+      // fault, and then took too long by what maximum clocks took before.
+      if (too_long_ > (1.0 + kPromiseTolerance) * ratio * report.time) {
         give_up(PromiseVerdict::kSlower);
+      } else if (std::exchange(resumed_, true)) {
+        known_ = before;
+        give_up(PromiseVerdict::kSlower);
+      } else {
+        mode_ = Mode::kPlanned;
       }
       break;
     case Mode::kComparing: compare(report, energy); break;

@@ -26,8 +26,9 @@ class PromiseWatch {
   [[nodiscard]] bool compares_energies() const { return mode_ == Mode::kComparing; }
 
   // Takes a report of the version in force. `ratio` is what its schedule promises: its iteration over one at maximum
-  // clocks. `energy` is what the job is known to take after this report; at maximum clocks, what is known of the
-  // version in force. Returns whether at_maximum() has changed.
+  // clocks, as these are measured now or, where the plan runs, were measured last. `energy` is what the job is known to
+  // take after this report; at maximum clocks, what is known of the version in force. Returns whether at_maximum() has
+  // changed.
   bool take(const PromiseReport& report, double ratio, const std::optional<EnergyComparison>& energy = std::nullopt);
 
   // Takes a report of a plan inside limits on power, which promises a time of its own and is not given up.
@@ -40,9 +41,15 @@ class PromiseWatch {
     if (measure_first) mode_ = Mode::kBeginning;
   }
 
-  // Returns what is known, for people and programs.
+  // Iterations that have become too long lately are those of a straggler that has just been found, so that the next
+  // ones are judged for themselves. A plan that has been given up stays so.
+  void excuse() {
+    if (mode_ != Mode::kGivenUp) resumed_ = false;
+  }
+
   // Gives a cause that another message tells; of no effect while iterations take what is promised.
   void explain(const std::string& cause);
+  // Returns what is known, for people and programs.
   [[nodiscard]] const JobPromise& known() const { return known_; }
   // Returns a sentence for the time in which the plan is given up, or takes more energy than promised; empty otherwise.
   [[nodiscard]] std::string trouble() const;
@@ -65,11 +72,11 @@ class PromiseWatch {
 
   Mode mode_ = Mode::kPlanned;
   JobPromise known_;
-  double allowed_at_maximum_ = 0.0;  // what an iteration at maximum clocks must take for the plan to be as promised, s
-  bool resumed_ = false;             // not long ago, since maximum clocks took longer as well
-  std::int64_t pause_ = kWindow;     // iterations until the next attempt
-  bool limited_ = false;             // the plan is one inside limits on power
-  bool costs_more_ = false;          // the plan was given up for its energy
+  Seconds too_long_;              // what an iteration by the plan took when a rank found it too slow
+  bool resumed_ = false;          // not long ago, since maximum clocks took longer as well
+  std::int64_t pause_ = kWindow;  // iterations until the next attempt
+  bool limited_ = false;          // the plan is one inside limits on power
+  bool costs_more_ = false;       // the plan was given up for its energy
 
   // Iterations by plan since maximum clocks were last measured.
   std::int64_t since_ = 0;

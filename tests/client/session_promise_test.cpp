@@ -130,6 +130,22 @@ TEST_F(SessionPromiseTest, ClocksThatKeepThePromiseStay) {
   FAIL() << "no version was kept";
 }
 
+// All becomes ten times as long, and maximum clocks are measured before the server knows that a straggler is why. A
+// schedule that allows for the straggler is compared with what they took before it.
+TEST_F(SessionPromiseTest, AStragglersIterationsAreNotWhatMaximumClocksTake) {
+  RankSchedule usual = promising(1000);
+  server_.publish(usual);
+  const PromiseReport before = reported(1);
+  slowness_ = 10.0;
+  server_.publish(promising(1000, true));
+  EXPECT_GT(reported(2).at_maximum, 4.0 * before.at_maximum);
+  server_.publish(usual);
+  ASSERT_TRUE(train_until([&] { return session_->state().schedule_version == 3; }));
+  usual.allowed_time = 10.0 * usual.max_clock_time;
+  server_.publish(usual);
+  EXPECT_LT(reported(4).at_maximum, 3.0 * before.at_maximum);
+}
+
 // Without `max_clock_time` (an older server) nothing is promised.
 TEST_F(SessionPromiseTest, WhatPromisesNothingIsNotGivenUp) {
   RankSchedule schedule = promising(400);

@@ -17,6 +17,7 @@ namespace flyball {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using namespace testing;
 
 PaceReport drifted(int rank, double ratio, std::int64_t step = 5000, PaceCause cause = PaceCause::kComputation,
@@ -102,6 +103,42 @@ TEST(PromiseWatch, BeginsAtMaximumClocksWhereOnlySomeMeasuredAnew) {
   EXPECT_EQ(watch.known().verdict, PromiseVerdict::kKept);
   watch.begin_anew();
   EXPECT_FALSE(watch.at_maximum());
+}
+
+// A rank finds iterations of 3.3 s too long by a promise of 3; maximum clocks take 4.2 s just then, so that something
+// else makes all slow. When that happens again, the plan is taken to be at fault, unless a straggler was found
+// meanwhile.
+TEST(PromiseWatch, ForgivesWhatAStragglerDid) {
+  PromiseWatch watch;
+  const auto becomes_slow = [&](std::int64_t version) {
+    EXPECT_TRUE(watch.take({0, version, 7, Seconds(3.3), Seconds(3.0), true, {}}, 1.0));
+    EXPECT_TRUE(watch.at_maximum());
+    const bool resumes = watch.take({0, version + 1, 10, Seconds(4.2), Seconds(4.2), false, {}}, 1.0);
+    EXPECT_EQ(resumes, watch.trouble().empty());
+  };
+  for (std::int64_t version = 1; version < 10; version += 2) {
+    becomes_slow(version);
+    EXPECT_FALSE(watch.at_maximum());
+    watch.excuse();
+  }
+  becomes_slow(11);
+  EXPECT_FALSE(watch.at_maximum());
+  becomes_slow(13);
+  EXPECT_TRUE(watch.at_maximum());
+  // Of what a rank found too long, with what it compared that with.
+  EXPECT_THAT(watch.trouble(), HasSubstr("take 3.3 s, but 3 s are promised and maximum clocks take 3 s"));
+  watch.excuse();
+  EXPECT_TRUE(watch.at_maximum());
+}
+
+// Iterations may take 1.3 times as long as at maximum clocks without the straggler, that is, as long as at maximum
+// clocks with it: a plan of 1.5 times is too slow, though maximum clocks take more than 1.5 / 1.3.
+TEST(PromiseWatch, ComparesWithMaximumClocksAsTheyAreMeasuredNow) {
+  PromiseWatch watch;
+  EXPECT_TRUE(watch.take({0, 1, 12, Seconds(1.5), Seconds(1.0), true, {}}, 1.3));
+  EXPECT_FALSE(watch.take({0, 2, 10, Seconds(1.3), Seconds(1.3), false, {}}, 1.0));
+  EXPECT_TRUE(watch.at_maximum());
+  EXPECT_EQ(watch.known().verdict, PromiseVerdict::kSlower);
 }
 
 // A pipeline of two stages.

@@ -87,6 +87,33 @@ TEST_F(FoundStragglersTest, OtherPipelinesSlowDownAndRecover) {
   EXPECT_TRUE(client_.status("job").found_stragglers.empty());
 }
 
+// What the ranks measure at maximum clocks while a pipeline takes 1.2 times as long has that in it: all that they may
+// take longer for it is in what they compare with, then, and must not be allowed twice.
+TEST_F(FoundStragglersTest, WhatMaximumClocksTakeMeanwhileIsComparedAsSuch) {
+  slow(0, 1.2);
+  (void)next_ratio();
+  slow(1, 1.2);
+  EXPECT_NEAR(next_ratio(), 1.2, 1e-6);
+  EXPECT_NEAR(newest_.max_clock_time / normal_.max_clock_time, 1.0, 1e-9);
+  const auto report = [&](double time, bool slower) {
+    const PromiseReport one{2, newest_.version, 10, Seconds(time), Seconds(slower ? 1.0 : time), slower, {}};
+    EXPECT_EQ(client_.ask("POST", "/v1/jobs/job/promises", to_json(one).dump()).status, 204u);
+  };
+  const double ratio = normal_.allowed_time / normal_.max_clock_time;
+  report(1.25 * ratio, true);
+  (void)next_ratio();
+  ASSERT_TRUE(newest_.at_maximum);
+  report(1.24, false);  // within one per cent: all of it is slower
+  EXPECT_NEAR(next_ratio(), 1.2, 1e-6);
+  EXPECT_FALSE(newest_.at_maximum);
+  EXPECT_NEAR(newest_.max_clock_time / normal_.max_clock_time, 1.2, 1e-6);
+  slow(0, 1.0);
+  (void)next_ratio();
+  slow(1, 1.0);
+  EXPECT_NEAR(next_ratio(), 1.0, 1e-9);
+  EXPECT_NEAR(newest_.max_clock_time / normal_.max_clock_time, 1.2, 1e-6);
+}
+
 // The second stage's computations take 0.6 times as long as the first's, so that it runs at lower clocks. At these it
 // would make its pipeline 1.2 times as long; at its highest clock it has time enough, but for the pipeline's beginning
 // and end.
