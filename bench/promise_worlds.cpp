@@ -2,7 +2,7 @@
 // several sets of boards. Virtual time: what else the machine does plays no part. Prints a Markdown table.
 //
 // Usage: promise_worlds [--seeds N] [--planner NAME] [--world N] [--switch-latency S] [--steps-per-clock N]
-// [--iterations N] [--no-transfers] [--no-lead] [--ideal]; exit status 1 where a promise is not kept.
+// [--iterations N] [--no-transfers] [--no-loading] [--no-lead] [--ideal]; exit status 1 where a promise is not kept.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,6 +72,7 @@ int run(int argc, char** argv) {
   bool ideal = false;
   bool clocks_ahead = true;
   bool transfers = true;
+  bool loading = true;
   int steps_per_clock = 5;
   int iterations = 12;
   std::string only_planner;
@@ -93,6 +94,8 @@ int run(int argc, char** argv) {
       iterations = std::atoi(argv[++i]);
     } else if (option == "--no-transfers") {
       transfers = false;
+    } else if (option == "--no-loading") {
+      loading = false;
     } else if (option == "--no-lead") {
       clocks_ahead = false;
     } else if (option == "--ideal") {
@@ -124,6 +127,7 @@ int run(int argc, char** argv) {
         world.clocks_ahead = clocks_ahead;
         world.steps_per_clock = steps_per_clock;
         if (!transfers) world.transfer_s.clear();
+        if (!loading) world.load_s = 0.0;
         const PromiseFigures found = keep_promise(world, planner, iterations);
         promised_slower.push_back(found.promised_slower);
         promised_saving.push_back(found.promised_saving);
