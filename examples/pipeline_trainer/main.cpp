@@ -13,6 +13,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "flyball/sim.h"
@@ -71,6 +72,8 @@ Usage: pipeline_trainer [OPTIONS]
   --switch-latency S    time that the plan charges a clock change with (default 0: as the sweep measures it)
   --steps N             per measured window (default 10); nine and more in three parts, or in more until the two fastest
                         agree, of which the slower one is told
+  --warm-up S           for which iterations run before maximum clocks or the first plan are measured, s of the GPUs:
+                        boards that become warm take more energy, and near their power limit more time (default 0)
   --plan-only           measure one window by the plan that the server has, and nothing else
   --windows N           measure so many windows by plan, one after the other (default 1)
   --straggler DEGREE    another pipeline takes so many times as long for a while (default 1.2; 1: never): the last of
@@ -131,6 +134,7 @@ struct Options {
   double straggler = 1.2;
   std::string json;
   bool quiet = false;
+  double warm_up_s = 0.0;
   bool plan_only = false;
   int windows = 1;
 };
@@ -171,6 +175,7 @@ Options parse(int argc, char** argv) {
     kNoise,
     kSwitchLatency,
     kSteps,
+    kWarmUp,
     kPlanOnly,
     kWindows,
     kStraggler,
@@ -203,6 +208,7 @@ Options parse(int argc, char** argv) {
                           {"noise", required_argument, nullptr, kNoise},
                           {"switch-latency", required_argument, nullptr, kSwitchLatency},
                           {"steps", required_argument, nullptr, kSteps},
+                          {"warm-up", required_argument, nullptr, kWarmUp},
                           {"plan-only", no_argument, nullptr, kPlanOnly},
                           {"windows", required_argument, nullptr, kWindows},
                           {"straggler", required_argument, nullptr, kStraggler},
@@ -243,6 +249,7 @@ Options parse(int argc, char** argv) {
       case kNoise: options.job.noise = std::stod(optarg); break;
       case kSwitchLatency: options.job.switch_latency_s = std::stod(optarg); break;
       case kSteps: options.steps = std::stoi(optarg); break;
+      case kWarmUp: options.warm_up_s = time_of(optarg); break;
       case kPlanOnly: options.plan_only = true; break;
       case kWindows: options.windows = std::stoi(optarg); break;
       case kStraggler: options.straggler = std::stod(optarg); break;
@@ -425,11 +432,20 @@ void train(const Options& options) {
     // The last one only says that it is the last.
     report.add_reconfiguration(steps, version - first - 1);
   };
+  const auto warm_up = [&] {
+    double scale = 0.0;
+    double begin = 0.0;
+    if (flyball_sim_time(&begin, &scale) != FLYBALL_SIM_OK) return;
+    double at = begin;
+    while (at - begin < options.warm_up_s && flyball_sim_time(&at, &scale) == FLYBALL_SIM_OK) launcher.step();
+  };
+  bool warm = false;
   const auto run_planned = [&](const std::string& name) {
     if (!launcher.step_until(newer, 1000, kPlannersPatience))
       throw std::runtime_error("there is no plan to run: " + name);
     if (launcher.answers()[0].state.reconfiguring != 0) settle(name);
     launcher.step();
+    if (!std::exchange(warm, true)) warm_up();
     report.add(launcher.measure(name, options.steps));
   };
   report.add_processes(launcher.processes());
@@ -442,6 +458,7 @@ void train(const Options& options) {
   }
 
   launcher.step();
+  warm_up();
   const Window usual = launcher.measure("maximum clocks", options.steps);
   report.add(usual);
   if (straggles) {
