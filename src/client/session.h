@@ -198,6 +198,8 @@ class Session {
   [[nodiscard]] static std::int64_t new_session_number();
   void tell_savings();
   [[nodiscard]] PromiseReport taken_promise(std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] bool is_news(const PromiseReport& report);
+  void tell_unreported();
   void notice(const std::string& words);
   void ask_for(std::uint32_t mhz);
   // The clock of the computation after, which is asked for while one runs.

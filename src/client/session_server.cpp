@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "base/contain.h"
@@ -42,19 +43,19 @@ std::string words_of_kept(const PromiseReport& report) {
   return words;
 }
 
-std::string words_of_broken(const PromiseReport& report, bool given) {
+// `next` is what becomes of the plan.
+std::string words_of_broken(const PromiseReport& report, std::string_view next) {
   const std::string why = report.cause.empty() ? "" : "; " + report.cause;
   if (report.at_maximum == Seconds(0)) {
     return fmt::format(
         "iterations by the plan take {:.4g} s, longer than promised inside the limits on power; it stays in force, and "
-        "the planning server is told{}",
-        report.time.value(), why);
+        "{}{}",
+        report.time.value(), next, why);
   }
   return fmt::format(
       "iterations by the plan take {:.4g} s, longer than promised; at maximum clocks they take {:.4g} s: clocks are at "
       "their default, and {}{}",
-      report.time.value(), report.at_maximum.value(), given ? "the plan is given up" : "the planning server is told",
-      why);
+      report.time.value(), report.at_maximum.value(), next, why);
 }
 
 std::string type_name(const ScheduledComputation& computation) {
@@ -288,16 +289,34 @@ PromiseReport Session::taken_promise(std::unique_lock<std::mutex>& lock) {
   PromiseReport report = news.report;
   // Of a server's plans only trouble is told here: the server has the rest for whoever asks.
   const bool worth = report.slower || (options_.given && is_within_promise(report, options_.given->schedule));
-  const PromiseVerdict verdict = report.slower ? PromiseVerdict::kSlower : PromiseVerdict::kKept;
-  const bool first = worth && std::exchange(told_of_promise_, std::pair(report.version, verdict)) !=
-                                  std::pair(report.version, verdict);
+  const bool first = worth && is_news(report);
   lock.unlock();
   if (report.slower) report.cause = cut_between_characters(cause_of(news.computing), kLongestCause);
   report.session = session_number_;
-  if (first && report.slower) notice(words_of_broken(report, options_.given.has_value()));
+  if (first && report.slower) {
+    notice(words_of_broken(report, options_.given ? "the plan is given up" : "the planning server is told"));
+  }
   count_savings(report, news.run);  // which waits for the counter
   if (first && !report.slower) notice(words_of_kept(report));
   return report;
+}
+
+// Whether the user has not been told as much of that version before; from now on they have. Under the mutex.
+bool Session::is_news(const PromiseReport& report) {
+  const std::pair now(report.version, report.slower ? PromiseVerdict::kSlower : PromiseVerdict::kKept);
+  return std::exchange(told_of_promise_, now) != now;
+}
+
+// A plan that is given up while the server is away waits to be reported, but the user need not wait.
+void Session::tell_unreported() {
+  std::unique_lock lock(mutex_);
+  const auto broken =
+      std::find_if(promises_.begin(), promises_.end(), [](const auto& one) { return one.report.slower; });
+  if (reachable_ || broken == promises_.end() || !is_news(broken->report)) return;
+  PromiseNews news = *broken;
+  lock.unlock();
+  news.report.cause = cut_between_characters(cause_of(news.computing), kLongestCause);
+  notice(words_of_broken(news.report, "the planning server will be told when it answers"));
 }
 
 // Why there is no sweep, or it does not go on, and what would help; empty where it does, or is over. Under the mutex.
@@ -352,6 +371,7 @@ void Session::report() {
         retry = std::min(retry * 2.0, kLongestRetry);
       }
     }
+    if (reporting_) (void)contained("a session's reporter", [this] { tell_unreported(); });
     std::unique_lock lock(mutex_);
     if (stop_) {
       lock.unlock();

@@ -2,6 +2,9 @@
 // real time (loop/promise_test.cpp).
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <string>
+
 #include "client/session_fixture.h"
 
 namespace flyball {
@@ -66,6 +69,25 @@ TEST_F(SessionPromiseTest, ClocksThatMakeStepsTooLongAreGivenUp) {
   EXPECT_GT(measured.time, Seconds(0.006));
   EXPECT_TRUE(gpu_.take_history().empty());
   EXPECT_EQ(session_->state().promise, PromiseVerdict::kUnknown);
+}
+
+// A user whose server is away is told why the clocks are at their default, once; the server is told when it is back.
+TEST_F(SessionPromiseTest, TheUserIsToldAlsoWhileTheServerIsAway) {
+  server_.publish(promising(1000));
+  ASSERT_TRUE(train_until([&] { return session_->state().schedule_version == 1; }));
+  server_.stop();
+  for (int i = 0; i < 20; ++i) step();  // the first of these measure what maximum clocks take
+  slowness_ = 2.0;                      // three times as long would be taken for a stall
+  const auto told = [&] {
+    const auto all = notices();
+    return std::count_if(all.begin(), all.end(), [](const std::string& words) {
+      return words.find("longer than promised") != std::string::npos &&
+             words.find("will be told when it answers") != std::string::npos;
+    });
+  };
+  ASSERT_TRUE(train_until([&] { return told() > 0; }));
+  for (int i = 0; i < 20; ++i) step();
+  EXPECT_EQ(told(), 1);
 }
 
 // What the driver says of a clock that is lower than asked for goes to the server with the broken promise.
