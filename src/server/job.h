@@ -275,7 +275,6 @@ class Job {
 
   void trust(bool measure_first) {
     promise_.begin_anew(measure_first);
-    slowed_at_maximum_ = 1.0;
     energy_ = {};
   }
 

@@ -155,6 +155,7 @@ void Job::set_ended(int rank, bool ended) {
 
 // A rank that follows an order reports all that it knows, corrected, and once more what it has measured.
 void Job::trust_new_plan() {
+  slowed_at_maximum_ = 1.0;  // what is slow was measured as such
   trust(!remeasured_.empty() && plan_ && !plan_->is_limited());
   std::erase_if(remeasured_, [this](const auto& order) {
     const int sweeps = order.second.clocks_mhz.empty() ? 1 : 2;
