@@ -65,7 +65,8 @@ Record<RankSchedule> description_of(const RankSchedule* /*type*/) {
       .field("allowed_time_s", &R::allowed_time,
              "Time that an iteration may take: that of the straggler, if there is one.", {.needed = true})
       .field("max_clock_time_s", &R::max_clock_time,
-             "Iteration time at maximum clocks in the same order, by the profile. 0: nothing is promised.")
+             "Iteration time at maximum clocks in the same order, by the profile, and by the stragglers that were "
+             "known when the ranks last measured it. 0: nothing is promised.")
       .field("at_maximum", &R::at_maximum,
              "Whether the rank is to run at default clocks for now, and to report what its iterations take.")
       .field("report_steps", &R::report_steps,
