@@ -35,31 +35,38 @@ bool same_computations(const StepRecord& a, const StepRecord& b) {
 
 double length_of(const InstructionSpan& span) { return static_cast<double>(span.end - span.begin); }
 
-// What the step's computations, in their order, take at a clock that holds for the whole of them: medians over steps.
-std::vector<double> lengths_of(const std::vector<const StepRecord*>& steps) {
+struct Middle {
+  double median;
+  double deviation;  // median of the distances from it
+};
+
+Middle middle_of(std::vector<double> values) {
+  const double median = lower_median(values);
+  for (double& value : values) value = std::abs(value - median);
+  return {median, lower_median(std::move(values))};
+}
+
+// What one of the step's computations takes in each of these steps.
+std::vector<double> lengths_of(const std::vector<const StepRecord*>& steps, std::size_t computation) {
   std::vector<double> lengths;
-  for (std::size_t i = 0; i < steps.front()->spans.size(); ++i) {
-    std::vector<double> of_steps;
-    for (const StepRecord* step : steps) of_steps.push_back(length_of(step->spans[i]));
-    lengths.push_back(lower_median(std::move(of_steps)));
-  }
+  for (const StepRecord* step : steps) lengths.push_back(length_of(step->spans[computation]));
   return lengths;
+}
+
+// What the step's computations, in their order, take at a clock that holds for the whole of them: medians over steps.
+std::vector<double> usual_lengths(const std::vector<const StepRecord*>& steps) {
+  std::vector<double> usual;
+  for (std::size_t i = 0; i < steps.front()->spans.size(); ++i) usual.push_back(lower_median(lengths_of(steps, i)));
+  return usual;
 }
 
 // Whether a computation takes other times at the two clocks, and not by chance: its lengths in steps at either.
 bool differs(const std::vector<const StepRecord*>& slow, const std::vector<const StepRecord*>& fast,
              std::size_t computation) {
-  const auto middle_and_deviation = [computation](const std::vector<const StepRecord*>& steps) {
-    std::vector<double> lengths;
-    for (const StepRecord* step : steps) lengths.push_back(length_of(step->spans[computation]));
-    const double middle = lower_median(lengths);
-    for (double& length : lengths) length = std::abs(length - middle);
-    return std::pair(middle, lower_median(std::move(lengths)));
-  };
-  const auto [slow_length, slow_deviation] = middle_and_deviation(slow);
-  const auto [fast_length, fast_deviation] = middle_and_deviation(fast);
-  return slow_length - fast_length >=
-         std::max(kLeastContrast * fast_length, kOverChance * (slow_deviation + fast_deviation));
+  const Middle at_slow = middle_of(lengths_of(slow, computation));
+  const Middle at_fast = middle_of(lengths_of(fast, computation));
+  return at_slow.median - at_fast.median >=
+         std::max(kLeastContrast * at_fast.median, kOverChance * (at_slow.deviation + at_fast.deviation));
 }
 
 // What a computation takes that begins at `begin` when the clock changes at `change`.
@@ -160,8 +167,8 @@ void ChangeProbe::evaluate() {
   std::vector<const StepRecord*> held_fast;
   for (std::size_t i = 2; i < kSteps; i += 2) (clock_of(i) == slow_ ? held_slow : held_fast).push_back(&steps_[i]);
   if (!differs(held_slow, held_fast, computation_)) return;
-  const std::vector<double> slow = lengths_of(held_slow);
-  const std::vector<double> fast = lengths_of(held_fast);
+  const std::vector<double> slow = usual_lengths(held_slow);
+  const std::vector<double> fast = usual_lengths(held_fast);
   std::vector<double> delays;
   for (std::size_t i = kFirstSteps; i < kSteps; i += 2) {
     const bool to_slow = clock_of(i) == slow_;
@@ -169,11 +176,9 @@ void ChangeProbe::evaluate() {
     if (delay) delays.push_back(*delay);
   }
   if (delays.size() < kLeastTold) return;
-  const double median = lower_median(delays);
-  std::vector<double> deviations;
-  for (const double delay : delays) deviations.push_back(std::abs(delay - median));
-  if (lower_median(deviations) > 0.5 * median) return;
-  delay_ = to_seconds(static_cast<Nanoseconds>(std::llround(median)));
+  const Middle middle = middle_of(std::move(delays));
+  if (middle.deviation > 0.5 * middle.median) return;
+  delay_ = to_seconds(static_cast<Nanoseconds>(std::llround(middle.median)));
 }
 
 bool ChangeProbe::finished() const {

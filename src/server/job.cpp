@@ -403,7 +403,7 @@ Deployment Job::deployment() const {
   Fingerprint fingerprint;
   std::map<std::pair<std::pair<const JobPlan*, JobPlan::Run>, std::vector<int>>, Made> made;
   const Runs wanted = runs();
-  const Seconds max_clock_time = this->max_clock_time(*plan_);
+  const Seconds at_maximum = max_clock_time(*plan_);
   for (const auto& [plan, of_plan] : by_plan(wanted)) plan->keep_only(of_plan);
   next.pipelines.reserve(wanted.of_pipelines.size());
   for (std::size_t i = 0; i < wanted.of_pipelines.size(); ++i) {
@@ -412,7 +412,7 @@ Deployment Job::deployment() const {
     const JobPlan& plan = plan_->of_pipeline(static_cast<int>(i));
     Made& shared = made[{{&plan, run}, raised}];
     if (!shared.texts) {
-      shared = {texts_of(plan, run, raised, wanted.slowest, max_clock_time, stored_.kind,
+      shared = {texts_of(plan, run, raised, wanted.slowest, at_maximum, stored_.kind,
                          promise_.at_maximum() && !plan.is_limited(), remeasured_),
                 fmt::format("{} {} {}", run.point, run.allowed.value(), fmt::join(raised, " "))};
       for (const std::string& text : shared.texts->tails) fingerprint.add(text);

@@ -31,9 +31,12 @@ constexpr double kBlurred = 0.02;                // and of one that tells little
 bool PromiseWatch::take(const PromiseReport& report, double ratio, const std::optional<EnergyComparison>& energy) {
   if (!(ratio > 0.0)) return false;
   const bool was_at_maximum = at_maximum();
-  const JobPromise before = known_;
   const Seconds maximum = was_at_maximum ? report.time : report.at_maximum;
-  if (was_at_maximum || maximum > Seconds(0)) {
+  // What was slow before is so at maximum clocks, too, or has passed. But a plan that is soon too slow again is at
+  // fault, and then took too long by what maximum clocks took before.
+  const bool all_slow = mode_ == Mode::kMeasuring && too_long_ <= (1.0 + kPromiseTolerance) * ratio * report.time;
+  const bool soon_again = all_slow && resumed_;
+  if (!soon_again && (was_at_maximum || maximum > Seconds(0))) {
     known_.at_maximum = maximum;
     known_.promised = ratio * maximum;
   }
@@ -52,15 +55,11 @@ bool PromiseWatch::take(const PromiseReport& report, double ratio, const std::op
       }
       break;
     case Mode::kMeasuring:
-      // What was slow before is so at maximum clocks, too, or has passed. But a plan that is soon too slow again is at
-      // fault, and then took too long by what maximum clocks took before.
-      if (too_long_ > (1.0 + kPromiseTolerance) * ratio * report.time) {
-        give_up(PromiseVerdict::kSlower);
-      } else if (std::exchange(resumed_, true)) {
-        known_ = before;
-        give_up(PromiseVerdict::kSlower);
-      } else {
+      if (all_slow && !soon_again) {
+        resumed_ = true;
         mode_ = Mode::kPlanned;
+      } else {
+        give_up(PromiseVerdict::kSlower);
       }
       break;
     case Mode::kComparing: compare(report, energy); break;
