@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "flyball/flyball.h"
 #include "loop/node.h"
 #include "support/figures.h"
 #include "support/shared_data.h"
@@ -36,12 +37,12 @@ class GivenPlans : public ::testing::Test {
     }
     return of_stages;
   }
-  // Whether the plan was not given up on either stage, for less energy of their computations in all. What a busy machine
-  // adds to an iteration is waited for, at 75 W at least.
+  // Whether no stage found iterations too long, and their computations took less energy in all.
   [[nodiscard]] bool kept_and_saved() const {
     double saved_j = 0.0;
     for (const nlohmann::json& stage : promises()) {
-      if (stage.at("promise") != 1 && stage.at("promise") != 3) return false;  // 3: kept, for more energy in all
+      const int promise = stage.at("promise");
+      if (promise != FLYBALL_KEPT && promise != FLYBALL_DEARER) return false;  // dearer: with what others added
       saved_j += stage.at("compared_at_maximum_j").get<double>() - stage.at("compared_j").get<double>();
     }
     // "... by plan took 1891.8 J of this GPU, ... at maximum clocks, and 8.64 s, +0.80 % of the time at these"
@@ -50,7 +51,7 @@ class GivenPlans : public ::testing::Test {
     int told = 0;
     for (std::sregex_iterator one(said.begin(), said.end(), time_taken), end; one != end; ++one, ++told) {
       const double by_plan_s = std::stod((*one)[1]);
-      saved_j += 75.0 * (by_plan_s - by_plan_s / (1.0 + 0.01 * std::stod((*one)[2])));
+      saved_j += testing::kWaitingWatts * (by_plan_s - by_plan_s / (1.0 + 0.01 * std::stod((*one)[2])));
     }
     return promises().size() == 2 && told == 2 && saved_j > 0.0;
   }

@@ -25,6 +25,9 @@ namespace flyball::testing {
 
 inline const std::filesystem::path kBuildFolder = std::filesystem::path(FLYBALL_PROGRAM).parent_path();
 
+// What a board draws that waits for others, at least. All that a busy machine adds to an iteration is such waiting.
+inline constexpr double kWaitingWatts = 75.0;
+
 inline bool wait_until(const std::function<bool()>& condition, std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
   while (!condition()) {
