@@ -162,6 +162,12 @@ RobustMean robust_mean(std::vector<double>& values) {
     ++result.used;
   }
   result.mean = sum / static_cast<double>(result.used);
+  if (result.used < 2) return result;
+  double squares = 0.0;
+  for (const double value : values) {
+    if (std::abs(value - middle) <= limit) squares += (value - result.mean) * (value - result.mean);
+  }
+  result.deviation = std::sqrt(squares / static_cast<double>(result.used - 1));
   return result;
 }
 
@@ -216,7 +222,8 @@ ActivityEstimate estimate_activity(std::span<const InstructionSpan> spans, std::
     if (times.empty()) return {};
     const std::size_t runs = times.size();
     const RobustMean mean = robust_mean(times);
-    return {Seconds(mean.mean), Watts(powers[type]) * Seconds(mean.mean), mean.used, runs - mean.used};
+    return {Seconds(mean.mean), Watts(powers[type]) * Seconds(mean.mean), mean.used, runs - mean.used,
+            Seconds(mean.deviation)};
   };
   for (std::size_t type = 0; type < type_count; ++type) {
     estimate.types.push_back(estimate_of(type, Microbatches::kAll));

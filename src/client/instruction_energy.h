@@ -50,6 +50,7 @@ struct InstructionEstimate {
   Joules energy;             // time x power
   std::size_t samples = 0;   // runs that the estimate uses
   std::size_t outliers = 0;  // runs that it leaves out
+  Seconds time_deviation{};  // standard deviation of one of these runs; 0 where there is one
 };
 
 struct ActivityEstimate {
@@ -66,6 +67,7 @@ struct ActivityEstimate {
 struct RobustMean {
   double mean = 0.0;
   std::size_t used = 0;
+  double deviation = 0.0;  // standard, of one of those that are used; 0 where there is one
 };
 [[nodiscard]] RobustMean robust_mean(std::vector<double>& values);
 

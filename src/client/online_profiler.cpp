@@ -66,7 +66,7 @@ std::vector<InstructionMeasurement> measurements_of(const ProfiledClock& measure
   const auto add = [&](std::string instruction, const InstructionEstimate& one) {
     if (one.samples == 0 || !(one.energy > Joules(0))) return;
     all.push_back({std::move(instruction), measured.clock, one.time * time_scale, one.energy,
-                   static_cast<std::int64_t>(one.samples)});
+                   static_cast<std::int64_t>(one.samples), one.time_deviation * time_scale});
   };
   const ActivityEstimate& activity = measured.activity;
   for (std::size_t type = 0; type < activity.types.size(); ++type) {

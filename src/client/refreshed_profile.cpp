@@ -42,6 +42,7 @@ void scale_operation(std::vector<MeasurementReport>& reports, std::string_view i
   for (const Microbatches of : {Microbatches::kAll, Microbatches::kFirst, Microbatches::kLast}) {
     for_each_of(reports, own_name(instruction, of), [ratio](InstructionMeasurement& one) {
       one.time = one.time * ratio;
+      one.time_deviation = one.time_deviation * ratio;
       one.energy = one.energy * ratio;
     });
   }
@@ -68,6 +69,7 @@ void refresh_operations(std::vector<MeasurementReport>& reports, const std::vect
       }
       const Factors by = factors_at(factors, one.clock);
       one.time = one.time * by.time;
+      one.time_deviation = one.time_deviation * by.time;
       one.energy = one.energy * by.energy;
     });
   }

@@ -41,6 +41,7 @@ std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const Job
                                                   Seconds max_clock_time, JobKind kind, bool at_maximum,
                                                   const std::map<int, RemeasureOrder>& remeasured) {
   const JobPlan::Schedule schedule = plan.schedule(run, raised);
+  const Seconds promised = std::max(schedule.time, allowed + schedule.lateness);
   const Seconds promised_against = plan.is_limited() ? Seconds(0) : max_clock_time;
   const auto texts = std::make_shared<Deployment::Texts>();
   for (const auto& computations : schedule.stages) {
@@ -51,11 +52,11 @@ std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const Job
         R"("allowed_time_s":{},"max_clock_time_s":{},"at_maximum":{},"report_steps":{},"limited":{},"order":{},)"
         R"("remeasure":{},"computations":{}}})",
         texts->tails.size(), run.point, schedule.time.value(), schedule.energy.value(),
-        schedule.straggler_power.value(), allowed.value(), promised_against.value(), at_maximum,
+        schedule.straggler_power.value(), promised.value(), promised_against.value(), at_maximum,
         plan.wants_steps() && !at_maximum, plan.is_limited(), plan.order(), again, computations_text(computations)));
     if (kind == JobKind::kZeus) texts->zeus_tails.push_back(zeus_tail(computations));
   }
-  texts->promised_time = std::max(schedule.time, allowed);
+  texts->promised_time = promised;
   texts->own_time = schedule.time;
   texts->own_energy = schedule.energy + schedule.straggler_power * std::max(Seconds(0), run.allowed - schedule.time);
   if (promised_against > Seconds(0)) texts->energy = plan.energy_promise(run, schedule);
@@ -469,7 +470,7 @@ bool Job::take_promise(const PromiseReport& report) {
   const bool at_maximum = promise_.at_maximum();
   if (at_maximum) slowed_at_maximum_ = slowed_by_found();
   energy_.take(report, rank.dp_rank, rank.pp_rank, at_maximum);
-  const double ratio = pipeline.waited_for / max_clock_time(*current_->plan);
+  const double ratio = pipeline.texts->promised_time / max_clock_time(*current_->plan);
   // The ranks report at about the same time, and adding all up at each report would take long with thousands of them.
   constexpr int kMostLooks = 256;
   const auto every = static_cast<int>(1 + request().ranks() / kMostLooks);

@@ -66,6 +66,17 @@ std::unique_ptr<Planner> planner_for(const std::string& name, bool executed, boo
   return make_planner(name == kFreeOrderPlanner && !may_reorder ? kMainPlanner : name);
 }
 
+// First and last microbatches that are not known apart scatter as all do.
+ScatteredRuns scattered_runs(const ComputationDag& dag, const std::map<std::pair<int, std::string>, double>& scatter) {
+  std::vector<double> shares;
+  for (const OperationType& type : dag.types()) {
+    auto found = scatter.find({type.stage, type.instruction});
+    if (found == scatter.end()) found = scatter.find({type.stage, std::string(common_name(type.instruction))});
+    shares.push_back(found == scatter.end() ? 0.0 : found->second);
+  }
+  return ScatteredRuns(std::move(shares));
+}
+
 std::uint64_t fingerprint_of(const std::vector<RankMeasurements>& ranks, const std::vector<FixedStage>& fixed,
                              bool may_reorder) {
   Fingerprint fingerprint;
@@ -156,6 +167,7 @@ JobPlan::Basis::Basis(const Making& making, const std::vector<RankMeasurements>&
     if (operation.instruction != kClockChangeName || request.switch_latency) continue;
     changes[static_cast<std::size_t>(operation.stage)] = operation.options.front().time;
   }
+  scattered = scattered_runs(dag, scatter_of(ranks));
   problem.threads = 1;  // --planning-threads says how many there are for all jobs
 }
 
@@ -270,6 +282,7 @@ std::shared_ptr<JobPlan> JobPlan::make_one(Making& making, const std::shared_ptr
   plan->max_clock_energy_ = summary.baseline.energy;
   plan->max_clock_straggler_power_ =
       straggler_power(basis->dag, max_clock_plan(basis->problem), basis->problem.blocking);
+  plan->charge_scatter_at_maximum();
   return plan;
 }
 
@@ -417,22 +430,18 @@ JobPlan::PreparedRun JobPlan::searched(const PlanProblem& problem, ClockPlan pla
   std::vector<SwitchingPlan> front = std::move(switching_fronts(problem, {{plan}}, terms, progress).front());
   std::erase_if(front, [&](const SwitchingPlan& one) { return !is_inside(one.plan); });
   made.plan = front.empty() ? std::move(plan) : std::move(front[few_changes(problem, front)].plan);
+  if (!limits_ && min_dwell_ == 0 && terms.waits_until == 0) hasten(made.plan);
   made.inside = !front.empty() || is_inside(made.plan);
   return made;
 }
 
 void JobPlan::keep_prepared(const Run& run, PreparedRun made) const {
-  const PlanProblem& problem = basis_->realised;
-  const auto run_with = [&](Nanoseconds latency) {
-    return emulate_switching(*problem.dag, made.plan, problem.blocking, latency, asked());
-  };
-  const SwitchedRun switched = run_with(switch_latency_);
-  made.time = to_seconds(switched.makespan);
+  const bool inside = made.inside;
+  made = emulated(std::move(made.plan), switch_latency_);
+  made.inside = inside;
   if (switch_spread_ > 0) {
-    made.time = std::max(made.time, to_seconds(run_with(switch_latency_ - switch_spread_).makespan));
+    made.time = std::max(made.time, emulated(made.plan, switch_latency_ - switch_spread_).time);
   }
-  made.energy = switched.energy.total();
-  made.straggler_power = switched.straggler_power;
   // Includes the energy of waiting for the straggler (Perseus eq. 3). A long dwell time may leave a slower plan so few
   // changes that the base point's run is better, even for as long as that.
   const auto total = [&](const PreparedRun& it) { return it.energy + it.straggler_power * (run.allowed - it.time); };
@@ -484,7 +493,7 @@ void JobPlan::settle_least() {
         late_shape(basis_->realised, plan, limits_->copies, late(), limits_->limits.ramp_window).shape;
     return limits_->limits.peak ? shape.peak.value() : shape.ramp_w_per_s;
   };
-  PreparedRun least{least_power_plan(basis_->realised), {}, {}, {}, false};
+  PreparedRun least{least_power_plan(basis_->realised), {}, {}, {}, {}, false};
   ClockPlan planned = frontier().plan(base_point_);
   if (figure_of(planned) < figure_of(least.plan)) least.plan = std::move(planned);
   keep_prepared(base_run(), std::move(least));

@@ -19,6 +19,7 @@
 #include "plan/envpipe.h"
 #include "plan/expected_saving.h"
 #include "plan/planner.h"
+#include "plan/scattered_runs.h"
 #include "plan/switching.h"
 #include "server/adjusted_plan.h"
 #include "server/energy_watch.h"
@@ -123,6 +124,7 @@ class JobPlan {
     Seconds time;                                           // of an iteration, late clock changes charged
     Joules energy;                                          // likewise
     Watts straggler_power;                                  // what the stages draw while they wait for a straggler
+    Seconds lateness;  // the part of `time` that comes of operations that scatter (plan/scattered_runs.h)
   };
   // Where clock changes are not free (JobRequest's switch_latency and min_dwell), a run has to be prepared before its
   // schedule can be made. make() has prepared the base point's with a search for few changes (switching_fronts()), or,
@@ -174,7 +176,8 @@ class JobPlan {
 
   // Returns the number of the order of schedule()'s computations (RankSchedule::order).
   [[nodiscard]] std::int64_t order() const { return order_; }
-  // Returns what an iteration at maximum clocks takes by the profile, in the order of schedule()'s computations.
+  // Returns what an iteration at maximum clocks takes by the profile in the mean, in the order of schedule()'s
+  // computations.
   [[nodiscard]] Seconds max_clock_time_in_order() const { return max_clock_time_in_order_; }
 
   // Returns sentences on what is odd about the measurements or the request, and on an incomplete plan.
@@ -189,6 +192,7 @@ class JobPlan {
     Seconds time;
     Joules energy;
     Watts straggler_power;
+    Seconds lateness{};  // is in `time`
     bool inside = true;  // the limits on power, where there are some that can be kept
   };
 
@@ -225,6 +229,7 @@ class JobPlan {
     std::shared_ptr<const ComputationDag> reordered;  // the planner's own order of the stages, where it has one
     PlanProblem realised;                             // the problem in that order
     std::vector<Seconds> changes;                     // per stage, what a clock change takes
+    ScatteredRuns scattered;
   };
 
   // Makes one plan, of which no run is prepared. Null as make().
@@ -260,6 +265,13 @@ class JobPlan {
   void settle_base(const std::vector<TighterPlan>& tighter, const Progress& progress);
   void settle_least();  // where no plan keeps to the limits
   void keep_prepared(const Run& run, PreparedRun made) const;
+  // Emulates a plan with clock changes of this latency. What operations that scatter cost is in its figures.
+  [[nodiscard]] PreparedRun emulated(ClockPlan plan, Nanoseconds latency) const;
+  // Raises clocks of a plan without straggler until operations that scatter make it hardly later than maximum clocks.
+  // Knows no shortest time between changes.
+  void hasten(ClockPlan& plan) const;
+  // Adds to the figures of maximum clocks what operations that scatter do to them.
+  void charge_scatter_at_maximum();
   [[nodiscard]] bool is_without_cost() const { return switch_latency_ == 0 && min_dwell_ == 0; }
   [[nodiscard]] LatePower late() const { return {switch_latency_, switch_spread_, asked()}; }
   [[nodiscard]] ClocksAsked asked() const { return basis_->spec.clocks_asked; }

@@ -2,6 +2,7 @@
 #include "server/measurements.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -109,7 +110,7 @@ void add_measurements(MeasurementSums& sums, const std::vector<InstructionMeasur
   added.reserve(measurements.size());
   for (const InstructionMeasurement& one : measurements) {
     const auto samples = static_cast<double>(one.samples);
-    added.push_back({one.instruction, one.clock, samples, one.time * samples, one.energy * samples});
+    added.push_back({one.instruction, one.clock, samples, one.time * samples, one.energy * samples, squares_of(one)});
   }
   std::stable_sort(added.begin(), added.end(), stands_before);
   MeasurementSums fresh;  // collected first, since inserting them one by one would move all sums behind each of them
@@ -125,6 +126,7 @@ void add_measurements(MeasurementSums& sums, const std::vector<InstructionMeasur
     place->samples += one.samples;
     place->time += one.time;
     place->energy += one.energy;
+    place->squares += one.squares;
   }
   const auto known = std::ssize(sums);
   sums.insert(sums.end(), std::make_move_iterator(fresh.begin()), std::make_move_iterator(fresh.end()));
@@ -149,6 +151,28 @@ MeasurementSums with_sweep(const MeasurementSums& before, MeasurementSums sweep)
   sums.insert(sums.end(), std::make_move_iterator(sweep.begin()), std::make_move_iterator(sweep.end()));
   std::inplace_merge(sums.begin(), sums.begin() + kept, sums.end(), by_instruction);
   return sums;
+}
+
+std::map<std::pair<int, std::string>, double> scatter_of(const std::vector<RankMeasurements>& ranks) {
+  struct Sum {
+    double samples = 0.0;
+    double squares = 0.0;  // of relative deviations
+  };
+  std::map<std::pair<int, std::string>, Sum> all;
+  for (const RankMeasurements& rank : ranks) {
+    for (const MeasurementSum& sum : *rank.sums) {
+      const bool scatters = !is_constant_operation(sum.instruction) || sum.instruction == kDataLoadName ||
+                            sum.instruction == kOptimizerStepName;
+      if (!scatters) continue;
+      const double mean = sum.time.value() / sum.samples;
+      Sum& of_stage = all[{rank.stage, sum.instruction}];
+      of_stage.samples += sum.samples;
+      of_stage.squares += sum.squares / (mean * mean);
+    }
+  }
+  std::map<std::pair<int, std::string>, double> scatter;
+  for (const auto& [place, sum] : all) scatter[place] = std::sqrt(sum.squares / sum.samples);
+  return scatter;
 }
 
 std::vector<Joules> energies_by_clock(const MeasurementSums& sums, std::string_view instruction) {

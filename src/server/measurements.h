@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "profile/profile.h"
@@ -20,6 +22,7 @@ struct MeasurementSum {
   double samples = 0.0;
   Seconds time;
   Joules energy;
+  double squares = 0.0;  // s^2, of the deviations of its samples' times from the means that were reported
 };
 
 // All sums of a rank, ordered by instruction, then from the highest clock down.
@@ -31,6 +34,11 @@ inline constexpr std::size_t kMostSums = 10'000;
 // Adds measurements in their order, so that sums in memory equal those on the disk. Cost: a sort of the new ones, and
 // linear in the sums.
 void add_measurements(MeasurementSums& sums, const std::vector<InstructionMeasurement>& measurements);
+
+// Returns what a measurement adds to MeasurementSum::squares.
+[[nodiscard]] inline double squares_of(const InstructionMeasurement& one) {
+  return static_cast<double>(one.samples) * one.time_deviation.value() * one.time_deviation.value();
+}
 
 // Returns what is known of a rank after another sweep: the sums of the sweep and, of the instructions that it did not
 // measure, those from `before`. `waiting` is always taken from the sweep, and first and last
@@ -47,6 +55,11 @@ struct RankMeasurements {
   std::shared_ptr<const MeasurementSums> sums;
   int pipeline = 0;
 };
+
+// Returns by how much the runs of a stage's instructions scatter, by stage and instruction: the standard deviation of
+// one run at one clock over its mean, averaged over clocks and ranks (by the root of its square). Communication is left
+// out, since most of its scatter is that of what it waits for. Cost: linear in the sums.
+[[nodiscard]] std::map<std::pair<int, std::string>, double> scatter_of(const std::vector<RankMeasurements>& ranks);
 
 // A stage of which no rank has finished measuring; it is planned without a choice of clocks.
 struct FixedStage {

@@ -21,8 +21,9 @@ namespace {
 // Format 1 had no table adjusted. Formats 1 and 2 had one table of sums: a rank that was measuring continues, and what
 // there is also counts as its last sweep. Formats 1 to 3 did not know which plan file a job runs, nor when it was last
 // heard; formats 1 to 4 did not know who had registered it, formats 1 to 5 not which orders its ranks do not run,
-// formats 1 to 6 no limits but those of the registration, formats 1 to 7 no savings.
-constexpr std::int64_t kFormat = 8;
+// formats 1 to 6 no limits but those of the registration, formats 1 to 7 no savings, and formats 1 to 8 not by how much
+// the runs of a measurement differ.
+constexpr std::int64_t kFormat = 9;
 
 constexpr const char* kTables = R"(
 CREATE TABLE IF NOT EXISTS jobs(
@@ -35,12 +36,12 @@ CREATE TABLE IF NOT EXISTS ranks(
   last_sequence INTEGER NOT NULL, profiled INTEGER NOT NULL, PRIMARY KEY(job, rank)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sums(
   job INTEGER NOT NULL, rank INTEGER NOT NULL, instruction TEXT NOT NULL, clock_mhz REAL NOT NULL,
-  samples REAL NOT NULL, time_s REAL NOT NULL, energy_j REAL NOT NULL,
+  samples REAL NOT NULL, time_s REAL NOT NULL, energy_j REAL NOT NULL, squares_s2 REAL NOT NULL DEFAULT 0,
   PRIMARY KEY(job, rank, instruction, clock_mhz),
   FOREIGN KEY(job, rank) REFERENCES ranks ON DELETE CASCADE) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS collected(
   job INTEGER NOT NULL, rank INTEGER NOT NULL, instruction TEXT NOT NULL, clock_mhz REAL NOT NULL,
-  samples REAL NOT NULL, time_s REAL NOT NULL, energy_j REAL NOT NULL,
+  samples REAL NOT NULL, time_s REAL NOT NULL, energy_j REAL NOT NULL, squares_s2 REAL NOT NULL DEFAULT 0,
   PRIMARY KEY(job, rank, instruction, clock_mhz),
   FOREIGN KEY(job, rank) REFERENCES ranks ON DELETE CASCADE) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS notices(
@@ -52,21 +53,22 @@ CREATE TABLE IF NOT EXISTS adjusted(
 CREATE TABLE IF NOT EXISTS savings(
   job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE, rank INTEGER NOT NULL, session INTEGER NOT NULL,
   promised_j REAL NOT NULL, earlier TEXT NOT NULL, now TEXT NOT NULL, PRIMARY KEY(job, rank)) WITHOUT ROWID;
-INSERT INTO collected SELECT sums.* FROM sums JOIN ranks USING(job, rank)
+INSERT INTO collected(job, rank, instruction, clock_mhz, samples, time_s, energy_j)
+  SELECT job, rank, instruction, clock_mhz, samples, time_s, energy_j FROM sums JOIN ranks USING(job, rank)
   WHERE profiled=0 AND (SELECT user_version FROM pragma_user_version) BETWEEN 1 AND 2;
 )";
 
 // A column that older formats do not have.
 struct NewColumn {
+  const char* table;
   const char* name;
-  const char* add;
+  const char* type;
 };
 constexpr NewColumn kNewColumns[] = {
-    {"given_plan", "ALTER TABLE jobs ADD COLUMN given_plan INTEGER NOT NULL DEFAULT 0"},
-    {"heard", "ALTER TABLE jobs ADD COLUMN heard REAL NOT NULL DEFAULT 0"},
-    {"party", "ALTER TABLE jobs ADD COLUMN party TEXT NOT NULL DEFAULT ''"},
-    {"order_seen", "ALTER TABLE jobs ADD COLUMN order_seen INTEGER NOT NULL DEFAULT 0"},
-    {"limits", "ALTER TABLE jobs ADD COLUMN limits TEXT NOT NULL DEFAULT ''"},
+    {"jobs", "given_plan", "INTEGER NOT NULL DEFAULT 0"},   {"jobs", "heard", "REAL NOT NULL DEFAULT 0"},
+    {"jobs", "party", "TEXT NOT NULL DEFAULT ''"},          {"jobs", "order_seen", "INTEGER NOT NULL DEFAULT 0"},
+    {"jobs", "limits", "TEXT NOT NULL DEFAULT ''"},         {"sums", "squares_s2", "REAL NOT NULL DEFAULT 0"},
+    {"collected", "squares_s2", "REAL NOT NULL DEFAULT 0"},
 };
 
 // The key is "3" for rank 3, and "/name" for anything else.
@@ -104,6 +106,11 @@ double positive(double value, const char* column) {
   return value;
 }
 
+double not_negative(double value, const char* column) {
+  if (!(value >= 0.0) || !std::isfinite(value)) throw Error(fmt::format("column {} holds {}", column, value));
+  return value;
+}
+
 }  // namespace
 
 StoreTables::StoreTables(const std::string& path) : database_(path.empty() ? ":memory:" : path) {
@@ -126,8 +133,9 @@ StoreTables::StoreTables(const std::string& path) : database_(path.empty() ? ":m
   database_.execute("BEGIN");
   database_.execute(kTables);
   for (const NewColumn& column : kNewColumns) {
-    Statement there(database_, "SELECT 1 FROM pragma_table_info('jobs') WHERE name=?");
-    if (!there.bind(1, std::string_view(column.name)).next()) database_.execute(column.add);
+    Statement there(database_, "SELECT 1 FROM pragma_table_info(?) WHERE name=?");
+    if (there.bind(1, std::string_view(column.table)).bind(2, std::string_view(column.name)).next()) continue;
+    database_.execute(fmt::format("ALTER TABLE {} ADD COLUMN {} {}", column.table, column.name, column.type).c_str());
   }
   database_.execute(fmt::format("PRAGMA user_version={}; COMMIT", kFormat).c_str());
 }
@@ -204,8 +212,8 @@ void StoreTables::write(const StoredReport& stored) {
         .run();
   }
   Statement& add = statement(
-      "INSERT INTO collected VALUES(?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET samples=samples+excluded.samples, "
-      "time_s=time_s+excluded.time_s, energy_j=energy_j+excluded.energy_j");
+      "INSERT INTO collected VALUES(?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET samples=samples+excluded.samples, "
+      "time_s=time_s+excluded.time_s, energy_j=energy_j+excluded.energy_j, squares_s2=squares_s2+excluded.squares_s2");
   for (const InstructionMeasurement& one : report.measurements) {
     const auto samples = static_cast<double>(one.samples);
     add.bind(1, stored.job)
@@ -215,6 +223,7 @@ void StoreTables::write(const StoredReport& stored) {
         .bind(5, samples)
         .bind(6, one.time.value() * samples)
         .bind(7, one.energy.value() * samples)
+        .bind(8, squares_of(one))
         .run();
   }
 }
@@ -424,8 +433,8 @@ void StoreTables::load_ranks(LoadedJob& job, RowPlace& place) {
 }
 
 void StoreTables::load_sums(LoadedJob& job, RowPlace& place, const char* table, MeasurementSums LoadedRank::*sums) {
-  Statement rows(database_, fmt::format("SELECT rank,instruction,clock_mhz,samples,time_s,energy_j FROM {} WHERE job=? "
-                                        "ORDER BY rank, instruction, clock_mhz DESC",
+  Statement rows(database_, fmt::format("SELECT rank,instruction,clock_mhz,samples,time_s,energy_j,squares_s2 FROM {} "
+                                        "WHERE job=? ORDER BY rank, instruction, clock_mhz DESC",
                                         table));
   rows.bind(1, job.job.job);
   auto rank = job.ranks.begin();
@@ -436,7 +445,8 @@ void StoreTables::load_sums(LoadedJob& job, RowPlace& place, const char* table, 
     if (rank == job.ranks.end() || rank->rank.rank.rank != number) throw Error("the rank has not registered");
     ((*rank).*sums)
         .push_back({rows.text(1), Megahertz(rows.number(2)), positive(rows.number(3), "samples"),
-                    Seconds(positive(rows.number(4), "time_s")), Joules(positive(rows.number(5), "energy_j"))});
+                    Seconds(positive(rows.number(4), "time_s")), Joules(positive(rows.number(5), "energy_j")),
+                    not_negative(rows.number(6), "squares_s2")});
   }
 }
 

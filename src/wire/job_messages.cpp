@@ -215,7 +215,10 @@ Record<InstructionMeasurement> description_of(const InstructionMeasurement* /*ty
              {.needed = true, .minimum = 0, .maximum = 1e6})
       .field("time_s", &R::time, "Time of one run.", {.needed = true, .minimum = 1e-9, .maximum = kMostTime})
       .field("energy_j", &R::energy, "Energy of one run.", {.needed = true, .minimum = 1e-12, .maximum = 1e9})
-      .field("samples", &R::samples, "Number of runs in the averages.", {.minimum = 1, .maximum = kMostSamples});
+      .field("samples", &R::samples, "Number of runs in the averages.", {.minimum = 1, .maximum = kMostSamples})
+      .field("time_deviation_s", &R::time_deviation,
+             "Standard deviation of the time of one run. 0: it is not known, or the runs are all alike.",
+             {.left_out = true, .minimum = 0, .maximum = kMostTime});
 }
 
 Record<MeasurementReport> description_of(const MeasurementReport* /*type*/) {

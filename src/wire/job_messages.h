@@ -140,6 +140,7 @@ struct InstructionMeasurement {
   Seconds time;
   Joules energy;
   std::int64_t samples = 1;
+  Seconds time_deviation{};  // of one run; 0: not known
 
   bool operator==(const InstructionMeasurement&) const = default;
 };

@@ -289,6 +289,16 @@ TEST(InstructionEnergy, FirstBackwardsAreKeptApart) {
   EXPECT_NEAR(mean.mean, 0.040, 4 * 0.00027 * 0.040);
 }
 
+// The mean of 0.9, 1.0, 1.1 and 1.0 is 1.0 and their squares' sum 0.02, over three degrees of freedom; 9 is an outlier.
+TEST(InstructionEnergy, DeviationsAreThoseOfTheRunsThatCount) {
+  std::vector<double> times = {0.9, 1.0, 9.0, 1.1, 1.0};
+  const RobustMean mean = robust_mean(times);
+  EXPECT_EQ(mean.used, 4U);
+  EXPECT_NEAR(mean.deviation, std::sqrt(0.02 / 3.0), 1e-12);
+  std::vector<double> one = {2.0};
+  EXPECT_EQ(robust_mean(one).deviation, 0.0);
+}
+
 // Types that always run together cannot be told apart: both get the mean power, and the sum stays right.
 TEST(InstructionEnergy, InseparableTypesShareTheMeanPower) {
   std::vector<InstructionSpan> spans;

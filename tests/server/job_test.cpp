@@ -51,6 +51,26 @@ TEST(Measurements, AreMeansOverAllSamples) {
   EXPECT_EQ(energies_by_clock(sums, "forward").size(), 2u);
 }
 
+// Stage 0 has two ranks. At 1410 MHz one has measured 4 loads of 2 s +- 0.5 s, a quarter of the mean, the other 4 of
+// 2 s that were alike: together the root of (4 / 16 + 0) / 8. Transfers are left out. Of stage 1's forward nobody said
+// how much it scatters.
+TEST(Measurements, TellHowMuchRunsScatter) {
+  InstructionMeasurement load = measured("data_load", 1410, 2.0, 30.0, 4);
+  InstructionMeasurement transfer = measured("p2p", 1410, 2.0, 30.0, 4);
+  load.time_deviation = transfer.time_deviation = Seconds(0.5);
+  const auto sums_of = [](const std::vector<InstructionMeasurement>& measurements) {
+    auto sums = std::make_shared<MeasurementSums>();
+    add_measurements(*sums, measurements);
+    return sums;
+  };
+  const auto scatter = scatter_of({{0, 0, sums_of({load, transfer})},
+                                   {1, 0, sums_of({measured("data_load", 1410, 2.0, 30.0, 4)})},
+                                   {2, 1, sums_of({measured("forward", 1410, 2.0, 30.0, 4)})}});
+  ASSERT_EQ(scatter.size(), 2u);
+  EXPECT_DOUBLE_EQ(scatter.at({0, "data_load"}), std::sqrt(4 * 0.0625 / 8));
+  EXPECT_EQ(scatter.at({1, "forward"}), 0.0);
+}
+
 // However they come, sums are those of one measurement after the other, in order and each once.
 TEST(Measurements, ManyAtOnceAreTheSameAsOneByOne) {
   std::vector<InstructionMeasurement> many;

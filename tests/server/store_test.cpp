@@ -63,7 +63,7 @@ TEST(Store, ReadsBackWhatItHasAcknowledged) {
     job.party = "registration 192.0.2.7";
     store.submit(job, answers.expect(0));
     store.submit(StoredRank{1, {3, 1, 0, 0, {1410, 1395}}, -1, false}, answers.expect(1));
-    const InstructionMeasurement one{"forward", Megahertz(1410), Seconds(0.1), Joules(1.0 / 3.0), 7};
+    const InstructionMeasurement one{"forward", Megahertz(1410), Seconds(0.1), Joules(1.0 / 3.0), 7, Seconds(0.03)};
     store.submit(StoredReport{1, {3, 0, {one}}}, answers.expect(2));
     store.submit(StoredReport{1, {3, 1, {one}}}, answers.expect(3));
     store.submit(StoredProfiled{1, {3}}, answers.expect(4));
@@ -105,11 +105,12 @@ TEST(Store, ReadsBackWhatItHasAcknowledged) {
   // Bit by bit what is in memory after the same reports.
   MeasurementSums sums;
   for (int i = 0; i < 2; ++i) {
-    add_measurements(sums, {{"forward", Megahertz(1410), Seconds(0.1), Joules(1.0 / 3.0), 7}});
+    add_measurements(sums, {{"forward", Megahertz(1410), Seconds(0.1), Joules(1.0 / 3.0), 7, Seconds(0.03)}});
   }
   ASSERT_EQ(job.ranks[0].collected.size(), 1u);
   EXPECT_EQ(job.ranks[0].collected[0].time, sums[0].time);
   EXPECT_EQ(job.ranks[0].collected[0].energy, sums[0].energy);
+  EXPECT_EQ(job.ranks[0].collected[0].squares, sums[0].squares);
   EXPECT_TRUE(job.ranks[0].sums.empty());
   ASSERT_EQ(job.notices.size(), 2u);
   EXPECT_EQ(job.notices[0].straggler, StragglerId("rack"));
@@ -235,6 +236,7 @@ TEST(Store, TakesUpADatabaseOfTheFormatBefore) {
     Database database(folder / "a.db");
     database.execute(
         "DROP TABLE adjusted; DROP TABLE collected; UPDATE ranks SET profiled=1 WHERE rank=0;"
+        "ALTER TABLE sums DROP COLUMN squares_s2;"
         "INSERT INTO sums VALUES(1,0,'forward',1410,2,4,8); INSERT INTO sums VALUES(1,1,'forward',1410,1,3,5);"
         "PRAGMA user_version=1");
   }
