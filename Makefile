@@ -68,12 +68,13 @@ slurm-build: setup
 	$(STEP) "Build the plugin and what the nodes run" build/logs/slurm-build.log cmake --build build -j $(JOBS) \
 	  --target flyball flyball_nvidia_ml flyball_cuda flyball_shared pipeline_trainer flyball_spank
 
-slurm: slurm-build python ## test the plugin, an elastic job, a pipeline and the controller on a real Slurm (installs Debian's Slurm)
+slurm: slurm-build python ## test the plugin, jobs of all kinds and the controller on a real Slurm (installs Debian's Slurm)
 	@tests/slurm/slurm_test.py
 	@tests/slurm/controller_test.py
 	@tests/slurm/shrink_test.py
 	@tests/slurm/pipeline_test.py
 	@tests/slurm/nodes_off_test.py
+	@tests/slurm/partition_test.py
 
 slurm-kills: slurm ## the same while controller, agents and Slurm's daemons are killed, SLURM_KILLS (default 50) times each
 	@tests/slurm/kills_test.py --kills $(SLURM_KILLS)

@@ -111,6 +111,7 @@ struct ClusterRunOptions {
   std::optional<std::string> plan_server_token_file;
   std::optional<std::string> plan_server_ca_file;
   std::optional<Seconds> pace_lasts;
+  std::optional<std::string> partition;
   Seconds period{1.0};
   Seconds engine_limit{10.0};
   Seconds restart{30.0};
@@ -172,6 +173,7 @@ ControllerOptions controller_options(const ClusterRunOptions& options, NodeAgent
   made.stop_within = options.stop_within;
   made.act_within = kActWithin;
   made.lower_before = std::max(made.lower_before, kClocksSettle + options.period);
+  made.partition = options.partition;
   made.nodes_off_after = options.nodes_off;
   made.nodes_kept_on = options.nodes_kept.value_or(made.nodes_kept_on);
   made.spec.wake = options.wake.value_or(made.spec.wake);
@@ -269,6 +271,9 @@ void add_run(const Command& parent) {
   add_value(command, "--clock", options->clock, parse_positive, "MHZ",
             "clock of all jobs under a policy that chooses none; it should keep all GPUs within the budget");
   add_value(command, "--gpu", options->gpu, parse_path, "NAME", "GPU model of the nodes: a100 (default) or v100");
+  add_value(command, "--partition", options->partition, parse_path, "NAME",
+            "Slurm's partition whose nodes and jobs this controller has, and whose GPUs the budget is of (default: all "
+            "nodes, and the elastic jobs of partitions that have all of these)");
   command.add_flag("--dry-run", options->dry_run, "look once, print what would be decided, and do nothing");
   command.add_flag("--observe", options->observe, "learn what running jobs cost, and touch none");
   add_value(command, "--listen", options->listen, parse_path, "HOST:PORT",
@@ -403,7 +408,8 @@ std::string wake_text(const ClusterNodeStatus& node) {
 }
 
 std::string status_text(const ClusterRunStatus& status) {
-  std::string text = fmt::format(
+  std::string text = status.partition.empty() ? "" : fmt::format("partition {}: ", status.partition);
+  text += fmt::format(
       "{} {}; budget {:.0f} W{}, {:.0f} W of it for GPUs without elastic jobs; elastic jobs "
       "count {:.0f} of {:.0f} W\n",
       status.policy, status.mode, status.budget.value(), until_text(status.until, status.next), status.others.value(),

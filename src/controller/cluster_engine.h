@@ -54,6 +54,7 @@ struct EngineJob {
   std::string user_name;
   std::string name;
   std::string comment;
+  std::string partition;  // whose nodes it may have; several, with commas, while the engine may choose among these
   EngineJobState state = EngineJobState::kPending;
   bool held = false;      // pending until start()
   bool put_back = false;  // held since it was put back into the queue, and by that
@@ -93,6 +94,7 @@ struct EngineNode {
   NodePower power = NodePower::kOn;
   // Since when (Unix time) nothing has run there and no job is about to come; none: it is not so, or not known.
   std::optional<Seconds> idle_since{};
+  std::vector<std::string> partitions{};  // to which it belongs
 };
 
 // What the engine tells of a job or a node and cannot be read.

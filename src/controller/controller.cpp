@@ -48,6 +48,7 @@ Controller::Controller(ClusterEngine& engine, ControllerStore& store, Controller
   if (options_.agents != nullptr) keeper_.emplace(*options_.agents, options_.spec.clocks, options_.spec.limit);
   status_.policy = options_.policy;
   status_.mode = name_of(options_.mode);
+  status_.partition = options_.partition.value_or("");
 }
 
 Controller::~Controller() = default;
@@ -64,6 +65,7 @@ void Controller::cycle(Seconds now) {
     status_.trouble = error.what();
     throw;
   }
+  leave_out_other_nodes(view);
   const std::lock_guard working(work_);
   view_ = std::move(view);
   if (!scheduler_) {
@@ -491,6 +493,7 @@ void Controller::publish(Seconds now) {
   ClusterRunStatus next;
   next.policy = options_.policy;
   next.mode = name_of(options_.mode);
+  next.partition = options_.partition.value_or("");
   const Budget budget = budget_at(now);
   next.budget = budget.power;
   std::optional<Seconds> change = budget.since;

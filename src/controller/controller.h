@@ -76,6 +76,9 @@ struct ControllerOptions {
   // Nodes that have been idle for so long are switched off; none: none is. How long they take to wake is
   // ClusterSpec::wake until it was measured.
   std::optional<Seconds> nodes_off_after;
+  // Whose nodes and jobs the controller has, all others being left alone; none: all nodes, and the jobs that may have
+  // each of these.
+  std::optional<std::string> partition;
   int nodes_kept_on = 1;           // so many that are empty stay on, for what comes next
   Seconds meter_others_after{15};  // how long a job that is not elastic must run before its meters are believed
 };
@@ -184,9 +187,10 @@ class Controller : private SchedulerHost {
   void note_start(Job& job, Seconds now);
   void forget_start(Job& job, Seconds now);
   [[nodiscard]] bool has_failed_start(const Job& job) const;
+  [[nodiscard]] std::string how_gone(const Job& job) const;
   void resume_nodes(Seconds now);
   void forgive(Job& job);
-  void end(std::int64_t id, const char* how);
+  void end(std::int64_t id, const std::string& how);
   struct TakenReport {
     ElasticReport report;
     bool stop = false;  // what it was answered, or one before it since the last cycle
@@ -249,6 +253,9 @@ class Controller : private SchedulerHost {
   [[nodiscard]] ClusterJobStatus status_of(const Job& job) const;
 
   // Nodes, and their power (controller_nodes.cpp).
+  void leave_out_other_nodes(EngineView& view) const;
+  [[nodiscard]] bool is_elsewhere(const EngineJob& seen) const;
+  [[nodiscard]] std::string unlike_partition(const EngineJob& seen) const;
   void set_nodes(Seconds now);
   void note_wake(const EngineNode& node, Seconds now);
   void set_wake();

@@ -35,7 +35,10 @@ void Controller::begin() {
   for (const EngineNode& node : view_.nodes) {
     if (node.gpus > 0 && node.gpus <= 64 && std::has_single_bit(static_cast<unsigned>(node.gpus))) ++count[node.gpus];
   }
-  if (count.empty()) throw UsageError("the cluster has no node with 1, 2, 4, 8, ... GPUs");
+  if (count.empty()) {
+    throw UsageError(fmt::format("{} has no node with 1, 2, 4, 8, ... GPUs",
+                                 options_.partition ? "partition " + *options_.partition : "the cluster"));
+  }
   // First, since an address may be wrong; then nothing has been begun.
   for (const EngineNode& node : view_.nodes) {
     if (options_.agents != nullptr && node.gpus > 0) options_.agents->add(node.name);
@@ -79,7 +82,7 @@ void Controller::read_jobs(Seconds now) {
     } catch (const InputError& error) {
       if (refused_.insert(seen.id).second) log_(fmt::format("job {} is left alone: {}", seen.id, error.what()));
     }
-    if (!option) continue;
+    if (!option || is_elsewhere(seen)) continue;
     if (option->pipeline) {
       if (options_.plans != nullptr && !seen.gpus.empty()) pipelines[seen.id] = *option;
       continue;
@@ -130,9 +133,9 @@ void Controller::read_jobs(Seconds now) {
   was_away_ = false;
   follow_pipelines(pipelines);
   take_reports(now);
-  std::vector<std::pair<std::int64_t, const char*>> ended;
+  std::vector<std::pair<std::int64_t, std::string>> ended;
   for (auto& [id, job] : jobs_) {
-    if (there.count(id) == 0) ended.emplace_back(id, "is gone");
+    if (there.count(id) == 0) ended.emplace_back(id, how_gone(job));
     if (there.count(id) == 0 || job.is_odd) continue;
     if (has_failed_start(job) && !job.record.held) {
       failed(job, now,
@@ -168,7 +171,7 @@ bool Controller::let_go(const JobRecord& record) {
   return options_.mode == ControllerMode::kActs && try_to("release", *seen, [&] { engine_.start(*seen); });
 }
 
-void Controller::end(std::int64_t id, const char* how) {
+void Controller::end(std::int64_t id, const std::string& how) {
   Job& job = jobs_.at(id);
   if (job.seen.state == EngineJobState::kFailed) {  // and is not asked about again
     job.record.reported = job.seen.restarts;
@@ -407,7 +410,7 @@ std::optional<std::vector<int>> Controller::indices_of(const GpuShape& shape) co
 
 // Whether the scheduler could have placed the job as it lies.
 bool Controller::is_eligible(const Job& job) const {
-  if (is_rigid(job) || !job.seen.resizable) return false;
+  if (is_rigid(job) || !job.seen.resizable || !unlike_partition(job.seen).empty()) return false;
   const std::optional<GpuShape> shape = shape_of(job.seen);
   if (!shape || shape->nodes.empty()) return false;
   const auto nodes = indices_of(*shape);
@@ -431,6 +434,7 @@ std::string Controller::obstacle(const Job& job) {
     return "its GPUs were not asked for by --gpus-per-node, it is part of an array, or it cannot be put back into the "
            "queue";
   }
+  if (std::string why = unlike_partition(job.seen); !why.empty()) return why;
   if (job.seen.depends) return "it waits for other jobs";
   return job.seen.held && !job.record.held ? "it is held by someone else" : "";
 }
@@ -442,38 +446,6 @@ void Controller::leave_alone(Job& job, const std::string& why) {
   job.taking.reset();
   job.index = -1;
   job.why = why;
-}
-
-bool Controller::is_beside_others(const Job& job) const {
-  return std::ranges::any_of(job.seen.gpus, [&](const NodeGpus& one) { return others_on_.count(one.node) != 0; });
-}
-
-// A job that cannot be moved makes its nodes those of others, and so every job on them.
-void Controller::find_others() {
-  others_on_.clear();
-  const auto add = [&](const EngineJob& job) {
-    bool is_new = false;
-    for (const NodeGpus& one : job.gpus) is_new |= others_on_.insert(one.node).second;
-    return is_new;
-  };
-  for (const EngineJob& seen : view_.jobs) {
-    if (jobs_.count(seen.id) == 0) add(seen);
-  }
-  bool again = true;
-  while (again) {
-    again = false;
-    for (auto& [id, job] : jobs_) {
-      if (job.wanted || job.seen.gpus.empty()) continue;
-      const bool stays = job.index < 0 && !is_eligible(job);
-      if (stays || is_beside_others(job)) again |= add(job.seen);
-    }
-  }
-  for (auto& [id, job] : jobs_) {
-    if (job.index < 0 || job.wanted || job.seen.gpus.empty()) continue;
-    if (!is_beside_others(job)) continue;
-    leave_alone(job, "it shares a node with jobs that are not elastic");
-    note_cause(fmt::format("job {} shares a node with others", id));
-  }
 }
 
 bool Controller::adopt(Job& job, const GpuShape& shape, int speed) {
@@ -520,6 +492,7 @@ void Controller::adopt(Seconds now) {
     if (!job->wanted && runs) {
       const std::optional<GpuShape> shape = shape_of(job->seen);
       if (is_beside_others(*job) || !is_eligible(*job)) {
+        if (job->why.empty()) job->why = unlike_partition(job->seen);
         if (job->why.empty()) job->why = "it lies where the scheduler would not put it, or beside other jobs";
         continue;
       }

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/index.h"
+#include "base/text.h"
 #include "controller/controller.h"
 
 namespace flyball {
@@ -20,6 +23,65 @@ constexpr Seconds kShortBlink{5.0};    // between two looks, that leave a wake m
 constexpr double kRoughly = 0.1;       // of the wake, the same
 
 }  // namespace
+
+void Controller::leave_out_other_nodes(EngineView& view) const {
+  if (!options_.partition) return;
+  std::erase_if(view.nodes,
+                [&](const EngineNode& one) { return std::ranges::count(one.partitions, *options_.partition) == 0; });
+}
+
+// Another controller may have it, whose hold must stay.
+bool Controller::is_elsewhere(const EngineJob& seen) const {
+  if (!options_.partition) return false;
+  const std::vector<std::string_view> may_have = split_at(',', seen.partition);
+  return std::ranges::find(may_have, *options_.partition) == may_have.end();
+}
+
+// Why the job may not have each of our nodes, where the scheduler may put each of its jobs.
+std::string Controller::unlike_partition(const EngineJob& seen) const {
+  if (options_.partition) {
+    return seen.partition == *options_.partition ? "" : "it names several partitions (" + seen.partition + ")";
+  }
+  const auto lacks = [&](const EngineNode& one) {
+    return node_index_.count(one.name) != 0 && std::ranges::count(one.partitions, seen.partition) == 0;
+  };
+  const auto node = seen.partition.empty() ? view_.nodes.end() : std::ranges::find_if(view_.nodes, lacks);
+  if (node == view_.nodes.end()) return "";
+  return fmt::format("its partition, {}, does not have node {} (a controller with --partition has one partition)",
+                     seen.partition, node->name);
+}
+
+bool Controller::is_beside_others(const Job& job) const {
+  return std::ranges::any_of(job.seen.gpus, [&](const NodeGpus& one) { return others_on_.count(one.node) != 0; });
+}
+
+// A job that cannot be moved makes its nodes those of others, and so every job on them.
+void Controller::find_others() {
+  others_on_.clear();
+  const auto add = [&](const EngineJob& job) {
+    bool is_new = false;
+    for (const NodeGpus& one : job.gpus) is_new |= others_on_.insert(one.node).second;
+    return is_new;
+  };
+  for (const EngineJob& seen : view_.jobs) {
+    if (jobs_.count(seen.id) == 0) add(seen);
+  }
+  bool again = true;
+  while (again) {
+    again = false;
+    for (auto& [id, job] : jobs_) {
+      if (job.wanted || job.seen.gpus.empty()) continue;
+      const bool stays = job.index < 0 && !is_eligible(job);
+      if (stays || is_beside_others(job)) again |= add(job.seen);
+    }
+  }
+  for (auto& [id, job] : jobs_) {
+    if (job.index < 0 || job.wanted || job.seen.gpus.empty()) continue;
+    if (!is_beside_others(job)) continue;
+    leave_alone(job, "it shares a node with jobs that are not elastic");
+    note_cause(fmt::format("job {} shares a node with others", id));
+  }
+}
 
 // A node that is off is there, if it may be switched on; one on which a job was placed wakes.
 void Controller::set_nodes(Seconds now) {

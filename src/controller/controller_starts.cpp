@@ -64,6 +64,15 @@ bool Controller::has_failed_start(const Job& job) const {
   return job.seen.engine_failed || (is_doubtful && record.reported != job.seen.restarts);
 }
 
+// An engine that was killed may also forget a job altogether, which can be submitted again by its user only.
+std::string Controller::how_gone(const Job& job) const {
+  if (std::ranges::find(view_.jobs, job.seen.id, &EngineJob::id) != view_.jobs.end()) return "is elastic no longer";
+  if (job.record.ran >= 0) return "is gone";
+  return fmt::format("of {} ({}) is gone and has never run: the cluster engine has forgotten it; submit it again",
+                     job.seen.user_name.empty() ? "user " + fmt::to_string(job.seen.user) : job.seen.user_name,
+                     job.seen.name);
+}
+
 // Slurm drains a node where it has started a job twice, having forgotten the first start. By then it has ended both.
 void Controller::resume_nodes(Seconds now) {
   for (EngineNode& node : view_.nodes) {

@@ -132,6 +132,7 @@ EngineJob read_job(const object& json) {
   job.user_name = text_of(json, "user_name");
   job.name = text_of(json, "name");
   job.comment = text_of(json, "comment");
+  job.partition = text_of(json, "partition");
   job.shown = text_of(json, "admin_comment");
   job.state = state_of(words_of(json, "job_state"));
   job.held = job.state == EngineJobState::kPending && number_of(json, "priority", 1) == 0;
@@ -212,6 +213,7 @@ EngineNode read_node(const object& json) {
   node.usable = away == 0;
   node.doubled = away == 1 && has("drain") && text_of(json, "reason") == "Duplicate jobid";
   node.gpus = gpus_in(text_of(json, "gres")).count;
+  node.partitions = words_of(json, "partitions");
   return node;
 }
 

@@ -136,6 +136,8 @@ Record<ClusterRunStatus> description_of(const ClusterRunStatus* /*type*/) {
   return Record<R>::answer("ClusterStatus", kAnswer)
       .field("policy", &R::policy, "The policy that decides.")
       .field("mode", &R::mode, "acts, or observes.")
+      .field("partition", &R::partition, "The partition whose nodes and jobs it has; null: all.",
+             {.empty_is_null = true})
       .field("budget_w", &R::budget, "Power budget of all GPUs.")
       .field("until_s", &R::until, "Unix time until which it counts; null: for good.")
       .field("next_w", &R::next, "Power budget from then on; 0: there is no other.")

@@ -87,7 +87,8 @@ struct ClusterKindStatus {
 };
 struct ClusterRunStatus {
   std::string policy;
-  std::string mode;  // "acts", "observes"
+  std::string mode;       // "acts", "observes"
+  std::string partition;  // whose nodes and jobs the controller has; empty: all
   Watts budget;
   std::optional<Seconds> until;  // Unix time; none: for good
   Watts next;                    // the budget from then on

@@ -69,6 +69,22 @@ TEST(Controller, ReleasesAgainWhatTheEngineHasForgotten) {
 }
 
 // Slurm that has just begun again does not know yet what its nodes have.
+// Nobody but its user can submit it again, who has to be told.
+TEST(Controller, SaysThatAJobWasForgottenBeforeItRan) {
+  Site site(1);
+  site.engine.submit(1, elastic("bert"));
+  site.engine.submit(2, elastic("bert")).depends = true;
+  site.engine.job(2).name = "night";
+  site.cycles(5);
+  ASSERT_GT(site.gpus(1), 0);
+  site.engine.view.jobs.clear();
+  site.cycle();
+  EXPECT_THAT(site.log, Contains("job 1 is gone"));
+  EXPECT_THAT(site.log,
+              Contains("job 2 of user 1000 (night) is gone and has never run: the cluster engine has forgotten "
+                       "it; submit it again"));
+}
+
 TEST(Controller, StartsNothingJustAfterTheEngineWasAway) {
   Site site(1);
   site.engine.submit(1, elastic("a", 4, 4));
