@@ -16,13 +16,16 @@ namespace {
 constexpr std::uint64_t kSeed = 20240611;
 constexpr int kMostPairs = 100;
 constexpr int kLeastPairs = 4;
+// No iteration takes more than 2e9 s (ComputationDag), and four times that is still counted in nanoseconds. A normal
+// draw of four deviations is beyond it where a run's deviation is above 40 % of its mean.
+constexpr double kMostTimes = 4.0;
 constexpr int kMostNodes = 20'000'000;  // that are replayed for each side of the pairs
 
 }  // namespace
 
 ScatteredRuns::ScatteredRuns(std::vector<double> shares) : sigmas_(std::move(shares)) {
   for (double& one : sigmas_) {
-    one = one >= kLeast ? std::sqrt(std::log1p(one * one)) : 0.0;
+    one = one >= kLeast ? std::sqrt(std::log1p(std::min(one * one, kMost * kMost))) : 0.0;
     any_ = any_ || one > 0.0;
   }
 }
@@ -43,7 +46,7 @@ int ScatteredRuns::replay(const ComputationDag& dag, std::span<const Nanoseconds
       for (std::size_t k = 0; k < scattered.size(); ++k) {
         const auto i = static_cast<std::size_t>(scattered[k]);
         const double sigma = sigmas_[static_cast<std::size_t>(dag[scattered[k]].type)];
-        const double factor = std::exp(sigma * (side * normals[k] - 0.5 * sigma));
+        const double factor = std::min(kMostTimes, std::exp(sigma * (side * normals[k] - 0.5 * sigma)));
         drawn[i] = static_cast<Nanoseconds>(std::llround(factor * static_cast<double>(durations[i])));
       }
       take(drawn);

@@ -23,6 +23,7 @@ class ScatteredRuns {
   // Operations that scatter less are taken to be constant: on A100s and A40s computations do by 0.02 to 0.3 % of their
   // mean, which costs less than a thousandth of an iteration, and loads by 24 %.
   static constexpr double kLeast = 0.01;
+  static constexpr double kMost = 1.0;  // what scatters more is taken to scatter so
 
   ScatteredRuns() = default;
   // `shares` has, by type of the DAGs to come, the standard deviation of one run over its mean.

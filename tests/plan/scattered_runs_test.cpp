@@ -42,6 +42,15 @@ TEST(ScatteredRuns, OneAfterTheOtherIsNotLateInTheMean) {
   EXPECT_LT(scattered.lateness(dag_of(2, {{0, 1}}), second), Seconds(2e-3));
 }
 
+// Whatever somebody reports, times stay numbers: of iterations of 2e9 s, too, the longest that there are.
+TEST(ScatteredRuns, AbsurdScatterIsBounded) {
+  const std::vector<Nanoseconds> longest(2, 1'000'000'000 * kSecond);
+  const ScatteredRuns absurd({1e15, 1e15});
+  const Seconds late = absurd.lateness(dag_of(2, {{0, 1}}), longest);
+  EXPECT_GE(late, Seconds(0));
+  EXPECT_LE(late, Seconds(6e9));
+}
+
 TEST(ScatteredRuns, WhatHardlyScattersIsConstant) {
   const std::vector<Nanoseconds> second(2, kSecond);
   EXPECT_FALSE(ScatteredRuns().any());
