@@ -22,7 +22,7 @@ export CCACHE_NOHASHDIR := 1
 .DEFAULT_GOAL := help
 .PHONY: help setup build test way-in python demo slurm-demo slurm-build slurm slurm-kills slurm-trace \
   bench peers paper-tables real-runs measured-tables \
-  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks clean
+  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -159,6 +159,13 @@ abuse: build ## an hour of hostile clients, kills, full disks and hung drivers w
 frameworks: build ## train with PyTorch's, DeepSpeed's and Megatron's own pipelines (6 GB from PyPI in build/frameworks-venv)
 	$(STEP) "Build the simulated GPUs" build/logs/sim.log cmake --build build -j $(JOBS) --target flyball_nvidia_ml
 	@scripts/frameworks $(PARTS)
+
+monitoring: build ## check the rules and boards of packaging/ on a real Prometheus (installs Debian's)
+	@scripts/setup monitoring
+	$(STEP) "Build the simulated GPUs and the trainer" build/logs/monitoring-build.log \
+	  cmake --build build -j $(JOBS) --target flyball_nvidia_ml flyball_cuda flyball_shared pipeline_trainer
+	@scripts/python_env monitoring tests/monitoring/requirements.txt
+	@build/monitoring-venv/bin/python tests/monitoring/monitoring_test.py
 
 clean: ## remove everything that was built
 	rm -rf build build-python out

@@ -64,6 +64,7 @@ LeaseInfo Lease::info(Nanoseconds now) const {
   info.heartbeat_timeout = heartbeat_timeout;
   info.binding = binding;
   info.purpose = purpose;
+  info.job = job;
   info.shared = shared;
   info.age = to_seconds(now - granted);
   info.settings = settings;
@@ -162,6 +163,7 @@ const Lease& LeaseTable::grant(const LeaseRequest& request, const Claimant& who,
   lease.heartbeat_timeout = request.heartbeat_timeout;
   lease.binding = request.binding;
   lease.purpose = request.purpose;
+  lease.job = request.job;
   lease.shared = request.shared;
   return add(std::move(lease), now);
 }

@@ -33,7 +33,7 @@ struct Claimant {
   std::uint64_t started =
       0;  // of the process, in the kernel's ticks, to tell it from a later one with the same number; 0: unknown
   std::uint64_t connection = 0;
-  std::string name;  // the user's name, or the address
+  std::string name;  // the process's name, or the address
 
   [[nodiscard]] bool is_root() const { return local && uid == 0; }
   [[nodiscard]] bool same_user(const Claimant& other) const;  // over TCP, all who have shown the token are one user
@@ -87,6 +87,7 @@ struct Lease {
   Seconds heartbeat_timeout;  // 0: none
   LeaseBinding binding = LeaseBinding::kConnection;
   std::string purpose;
+  std::string job;         // LeaseRequest::job
   bool shared = false;     // with the other processes of the user
   bool implicit = false;   // made by a write through zeusd's interface
   bool preparing = false;  // asked for and not granted yet: no heartbeat is due

@@ -35,6 +35,9 @@ constexpr MetricInfo kRegistry[] = {
      "1 for the state of the GPU: well, unwell (its driver hangs), lost (it fell off the bus), restoring (a lease's "
      "settings are being undone)."},
     {"flyball_gpu_leased", kGauge, "1", "gpu, uuid, name", "1 while somebody holds a lease of the GPU, else 0."},
+    {"flyball_gpu_job_info", kGauge, "1", "uuid, job_id, uid",
+     "1 while a session of the job holds a lease of the GPU; joins the GPU's metrics with the job's by uuid and "
+     "job_id."},
     {"flyball_cpu_energy_joules_total", kCounter, "J", "package",
      "Energy of the processor package since the agent started."},
     {"flyball_dram_energy_joules_total", kCounter, "J", "package",
@@ -90,6 +93,11 @@ void expose_gpu(MetricsText& out, const GpuStatus& gpu) {
   add("flyball_gpu_temperature_celsius", gpu.temperature_celsius);
   add("flyball_gpu_utilisation_ratio", gpu.utilisation);
   add("flyball_gpu_leased", gpu.lease ? 1 : 0);
+  if (gpu.lease && !gpu.lease->job.empty()) {
+    const auto uid = gpu.lease->holder.uid;
+    out.add("flyball_gpu_job_info",
+            {{"uuid", gpu.uuid}, {"job_id", gpu.lease->job}, {"uid", uid ? fmt::to_string(*uid) : std::string()}}, 1);
+  }
   for (const std::string& reason : gpu.throttle_reasons) {
     out.add("flyball_gpu_throttled", {{"gpu", index}, {"uuid", gpu.uuid}, {"name", gpu.name}, {"reason", reason}}, 1);
   }

@@ -49,8 +49,8 @@ class DeviceSink final : public ClockSink {
 
 class LeaseSink final : public ClockSink {
  public:
-  LeaseSink(const std::string& agent, std::size_t gpu, std::string purpose)
-      : endpoint_(parse_endpoint(agent)), gpu_(gpu), purpose_(std::move(purpose)) {}
+  LeaseSink(const std::string& agent, std::size_t gpu, std::string purpose, std::string job)
+      : endpoint_(parse_endpoint(agent)), gpu_(gpu), purpose_(std::move(purpose)), job_(std::move(job)) {}
 
   void hold(Megahertz clock) override {
     hold(&GpuSettings::sm_clocks, &SettingsChange::sm_clocks, ClockBounds{clock, clock});
@@ -77,6 +77,7 @@ class LeaseSink final : public ClockSink {
       request.may_set = {Knob::kSmClocks};
       if (limits) request.may_set.push_back(Knob::kPowerLimit);
       request.purpose = purpose_;
+      request.job = job_;
       may_limit_ = limits;
       lease_.emplace(AgentClient(endpoint_).lease(request));
       if (held_.sm_clocks) change.sm_clocks = held_.sm_clocks;
@@ -103,6 +104,7 @@ class LeaseSink final : public ClockSink {
   Endpoint endpoint_;
   std::size_t gpu_;
   std::string purpose_;
+  std::string job_;
   std::optional<AgentLease> lease_;
   bool may_limit_ = false;  // the lease
   GpuSettings held_;        // what is to hold
@@ -159,8 +161,9 @@ std::unique_ptr<ClockSink> make_device_sink(std::shared_ptr<GpuDevice> gpu) {
   return std::make_unique<DeviceSink>(std::move(gpu));
 }
 
-std::unique_ptr<ClockSink> make_lease_sink(const std::string& agent, std::size_t gpu, std::string purpose) {
-  return std::make_unique<LeaseSink>(agent, gpu, std::move(purpose));
+std::unique_ptr<ClockSink> make_lease_sink(const std::string& agent, std::size_t gpu, std::string purpose,
+                                           std::string job) {
+  return std::make_unique<LeaseSink>(agent, gpu, std::move(purpose), std::move(job));
 }
 
 SessionGpu open_session_gpu(const SessionGpuRequest& request) {
@@ -171,7 +174,7 @@ SessionGpu open_session_gpu(const SessionGpuRequest& request) {
   AgentsGpu known;
   known.identity.index = request.gpu;
   if (leased) {
-    result.sink = make_lease_sink(clocks, request.gpu, request.purpose);
+    result.sink = make_lease_sink(clocks, request.gpu, request.purpose, request.job);
     known = ask_agent(clocks, request.gpu);
   }
   const std::shared_ptr<GpuDevice> gpu = find_gpu(known.identity, request.vendors);

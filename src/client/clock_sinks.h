@@ -18,8 +18,8 @@ namespace flyball {
 // taken with the first clock and kept by heartbeats. When this process ends, however it ends, the agent resets the
 // clocks. If the agent was away, or ended the lease, the next call takes another. `purpose` is for people ("training
 // run 12, rank 3").
-[[nodiscard]] std::unique_ptr<ClockSink> make_lease_sink(const std::string& agent, std::size_t gpu,
-                                                         std::string purpose);
+[[nodiscard]] std::unique_ptr<ClockSink> make_lease_sink(const std::string& agent, std::size_t gpu, std::string purpose,
+                                                         std::string job = "");
 
 // Opens a GPU. Where its clocks are set through an agent that answers, this is the board to which the agent gives that
 // number: agent and process may number boards differently, since each counts those of the libraries that it could load

@@ -22,6 +22,7 @@ struct SessionGpuRequest {
   std::size_t gpu = 0;  // as `flyball devices` counts
   std::string clocks;   // where they are set
   std::string purpose;
+  std::string job;                                 // its id, by which the agent's metrics tell its GPUs
   std::vector<GpuVendor> vendors = gpu_vendors();  // the vendors whose GPUs are looked at
 };
 

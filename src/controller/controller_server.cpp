@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/record.h"
 #include "base/text.h"
+#include "controller/cluster_metrics.h"
 #include "controller/job_token.h"
 #include "net/json_response.h"
 
@@ -87,6 +88,9 @@ Router ControllerServer::routes(Controller& controller) {
   router.add({"GET", "/healthz", [](const Request&) { return json_response(200, {{"status", "ok"}}); }});
   router.add({"GET", "/v1/cluster/status",
               [&controller](const Request&) { return json_response(200, to_json(controller.status())); }});
+  router.add({"GET", "/metrics", [&controller](const Request&) {
+                return text_response("text/plain; version=0.0.4; charset=utf-8", cluster_metrics(controller.status()));
+              }});
   router.add({"POST", "/v1/cluster/jobs/{job}/report", [this, &controller](const Request& request) {
                 const auto job = parse_integer(request.parameters.at("job"));
                 if (!job || *job < 1) throw HttpError(404, "a job's number is from 1 up");

@@ -86,13 +86,14 @@ class PlanningServer::Impl {
     router.add({"GET", "/healthz", Handler([](const Request&) {
                   return text_response("application/json", R"({"status":"ok","version":")" FLYBALL_VERSION R"("})");
                 })});
-    router.add({"GET", "/metrics", Handler([this](const Request&) {
-                  const Seconds uptime(
-                      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count());
-                  return text_response(
-                      "text/plain; version=0.0.4; charset=utf-8",
-                      server_metrics(book_, zeus_ ? zeus_->waiting() : 0, http_->counts(), refused_rate_, uptime));
-                })});
+    // Promises and savings of single jobs are told to whoever may read each of them.
+    router.add(
+        {"GET", "/metrics", Handler([this](const Request& request) {
+           const Seconds uptime(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count());
+           return text_response("text/plain; version=0.0.4; charset=utf-8",
+                                server_metrics(book_, access_.is_administrator(request), zeus_ ? zeus_->waiting() : 0,
+                                               http_->counts(), refused_rate_, uptime));
+         })});
     router.add({"GET", "/openapi.yaml", Handler([](const Request&) {
                   return text_response("application/yaml", std::string(server_openapi().front().contents));
                 })});

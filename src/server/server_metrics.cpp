@@ -34,6 +34,21 @@ constexpr MetricInfo kRegistry[] = {
      "Energy that these iterations were promised to take."},
     {"flyball_server_compared_energy_error_joules", kGauge, "J", "",
      "Standard error of the difference of the first two energies."},
+    {"flyball_job_info", kGauge, "1", "job_id, name, state, planner", "1 for each job that the server holds."},
+    {"flyball_job_promise", kGauge, "1", "job_id, promise",
+     "1 for whether the job's iterations take what its plan promises."},
+    {"flyball_job_iteration_seconds", kGauge, "s", "job_id", "Time of an iteration by plan, once it was measured."},
+    {"flyball_job_promised_iteration_seconds", kGauge, "s", "job_id",
+     "Time that an iteration by plan may take, by what maximum clocks take."},
+    {"flyball_job_iteration_at_maximum_seconds", kGauge, "s", "job_id", "Time of an iteration at maximum clocks."},
+    {"flyball_job_compared_energy_joules", kGauge, "J", "job_id",
+     "Energy of the job's iterations by plan that were compared with maximum clocks."},
+    {"flyball_job_compared_energy_at_maximum_joules", kGauge, "J", "job_id",
+     "Energy that as many iterations at maximum clocks take."},
+    {"flyball_job_compared_energy_promised_joules", kGauge, "J", "job_id",
+     "Energy that these iterations were promised to take."},
+    {"flyball_job_slow_ranks", kGauge, "1", "job_id",
+     "Ranks of the job that now compute slower than when they were profiled."},
     {"flyball_server_jobs_unmeasured_total", kCounter, "1", "",
      "Times that a job's patience (patience_s) ended before every stage had been measured."},
     {"flyball_server_measurement_reports_total", kCounter, "1", "", "Reports of measurements that were counted."},
@@ -86,11 +101,35 @@ constexpr MetricInfo kRegistry[] = {
     {"flyball_server_uptime_seconds", kGauge, "s", "", "Time since the server started, in seconds."},
 };
 
+// Times and energies that are not known yet are left out.
+void expose_job(MetricsText& text, const Job& job) {
+  const std::string_view id = job.id();
+  const auto add = [&](std::string_view name, double value) {
+    if (value > 0.0) text.add(fmt::format("flyball_job_{}", name), {{"job_id", id}}, value);
+  };
+  const JobPromise& promise = job.promise().known();
+  text.add("flyball_job_info",
+           {{"job_id", id},
+            {"name", job.request().name},
+            {"state", name_of(job.state())},
+            {"planner", planner_of(job.request())}},
+           1);
+  text.add("flyball_job_promise", {{"job_id", id}, {"promise", name_of(promise.verdict)}}, 1);
+  add("iteration_seconds", promise.measured.value());
+  add("promised_iteration_seconds", promise.promised.value());
+  add("iteration_at_maximum_seconds", promise.at_maximum.value());
+  const RankSavings savings = job.savings();
+  add("compared_energy_joules", savings.energy.value());
+  add("compared_energy_at_maximum_joules", savings.energy_at_maximum.value());
+  add("compared_energy_promised_joules", job.promised_energy().value());
+  text.add("flyball_job_slow_ranks", {{"job_id", id}}, static_cast<double>(job.found().all().size()));
+}
+
 }  // namespace
 
 std::span<const MetricInfo> server_metric_registry() { return kRegistry; }
 
-std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const ServerCounts& http,
+std::string server_metrics(const JobBook& book, bool of_jobs, std::size_t zeus_waiting, const ServerCounts& http,
                            std::uint64_t refused_rate, Seconds uptime) {
   MetricsText text(kRegistry);
   const auto add = [&](std::string_view name, auto value) {
@@ -112,6 +151,7 @@ std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const 
     promised += job->promised_energy();
     if (job->current() && !job->current()->plan->keeps_limits()) ++over_limits;
     if (job->current()) plans += job->current()->plan->plans();
+    if (of_jobs) expose_job(text, *job);
     ++states[job->state()];
     ranks += job->ranks().size();
     slow_ranks += job->found().all().size();

@@ -16,9 +16,9 @@ namespace flyball {
 // The table that docs/metrics.md lists.
 [[nodiscard]] std::span<const MetricInfo> server_metric_registry();
 
-// Returns all figures. `zeus_waiting` is the number of requests of Zeus's clients that wait for a schedule. Cost:
-// linear in the jobs.
-[[nodiscard]] std::string server_metrics(const JobBook& book, std::size_t zeus_waiting, const ServerCounts& http,
-                                         std::uint64_t refused_rate, Seconds uptime);
+// Returns all figures, those of single jobs only if `of_jobs`. `zeus_waiting` is the number of requests of Zeus's
+// clients that wait for a schedule. Cost: linear in the jobs.
+[[nodiscard]] std::string server_metrics(const JobBook& book, bool of_jobs, std::size_t zeus_waiting,
+                                         const ServerCounts& http, std::uint64_t refused_rate, Seconds uptime);
 
 }  // namespace flyball

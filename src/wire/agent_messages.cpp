@@ -122,6 +122,9 @@ Record<LeaseRequest> description_of(const LeaseRequest* /*type*/) {
              "the process alone.")
       .field("purpose", &R::purpose, "What the lease is for, in words for people; at most 200 bytes.",
              {.longest = kLongestPurpose})
+      .field("job", &R::job,
+             "The job whose training it is for, by which metrics tell the job's GPUs; at most 200 bytes.",
+             {.left_out = true, .longest = kLongestPurpose})
       .field("may_set", &R::may_set, "Settings that the lease may change. If it is missing, all of them.",
              {.left_out = true})
       .field("shared", &R::shared, "Whether the user's other processes may change and end the lease, too.",
@@ -179,6 +182,7 @@ Record<LeaseInfo> description_of(const LeaseInfo* /*type*/) {
              "What else ends the lease. connection: the end of its connection or of the process; process: the end of "
              "the process alone.")
       .field("purpose", &R::purpose, "What the lease is for, in words for people.")
+      .field("job", &R::job, "The job whose training it is for; empty: none was named.")
       .field("shared", &R::shared, "Whether the user's other processes may change and end the lease, too.")
       .field("age_s", &R::age, "Time since the lease was granted.")
       .field("settings", &R::settings, "What has been set under the lease, for each GPU on which anything has.");

@@ -72,6 +72,7 @@ struct LeaseRequest {
   LeaseBinding binding = LeaseBinding::kConnection;
   std::string purpose;  // for people: "training run 12"
   bool shared = false;  // other processes of the user may change and end it, too
+  std::string job{};    // whose training it is for, by which metrics tell GPUs of jobs; empty: of none
   // If the lease ends in any way but by its release, each of its GPUs gets this power limit (or keeps a lower one that
   // held before the lease), a Cap. It stays until it is lifted, beyond ends of the agent and of the machine. Without a
   // value the limit is as before the lease. Only for those who may slow others' processes.
@@ -92,7 +93,7 @@ struct Cap {
 struct LeaseHolder {
   std::optional<std::uint32_t> uid;
   std::optional<std::int32_t> pid;
-  std::string name;  // the user's name, or the address of a TCP client
+  std::string name;  // the process's name, or the address of a TCP client
 
   [[nodiscard]] std::string text() const;  // "alice (uid 1000, pid 4242)"
 };
@@ -105,6 +106,7 @@ struct LeaseInfo {
   Seconds heartbeat_timeout;  // 0: none is asked for (leases that zeusd's interface makes)
   LeaseBinding binding = LeaseBinding::kConnection;
   std::string purpose;
+  std::string job{};
   bool shared = false;
   Seconds age;
   std::map<std::size_t, GpuSettings> settings;  // by GPU

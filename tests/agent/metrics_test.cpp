@@ -51,6 +51,8 @@ TEST(Metrics, EveryMetricOfTheRegistryIsExposed) {
   gpu.temperature_celsius = 5;
   gpu.utilisation = 0.5;
   gpu.throttle_reasons = {"thermal"};
+  gpu.lease.emplace();
+  gpu.lease->job = "night";
   node.gpus.push_back(gpu);
   CpuStatus cpu;
   cpu.package_energy = Joules(6);

@@ -50,6 +50,27 @@ TEST(Access, AStrangerCannotUseUpWhatAJobMayAsk) {
   EXPECT_EQ(refused_of(administrator, "/v1/jobs", 5), 0);
 }
 
+// Sums are for everybody. What single jobs do is for whoever may read all of them.
+TEST(Access, MetricsOfSingleJobsAreTheAdministrators) {
+  PlanningServerOptions options = local_options();
+  options.administrator_token = kAdministrator;
+  ServerThread server(options);
+  JobRequest job = small_job("night");
+  job.name = R"(a "name"
+flyball_server_jobs 9)";
+  Client rank(server.port(), kToken);
+  rank.post("/v1/jobs", to_json(job), 201);
+  const std::string told = Client(server.port(), kAdministrator).ask("GET", "/metrics").body;
+  EXPECT_THAT(told, HasSubstr(R"(flyball_job_info{job_id="night",name="a \"name\"\nflyball_server_jobs 9",)"));
+  EXPECT_THAT(told, HasSubstr(R"(flyball_job_promise{job_id="night",promise="unknown"} 1)"));
+  for (const char* const token : {"", kToken}) {
+    const std::string sums = Client(server.port(), token).ask("GET", "/metrics").body;
+    EXPECT_THAT(sums, HasSubstr("flyball_server_jobs{state="));
+    EXPECT_THAT(sums, ::testing::Not(HasSubstr("flyball_job")));
+    EXPECT_THAT(sums, ::testing::Not(HasSubstr("night")));
+  }
+}
+
 // A million bytes count as 1 + 1,000,000 / 8192 = 123 requests. Of 200 at once and 100 a second, 50 long requests are
 // more than a stranger has, unless each takes over a second; for whoever shows the job's token they are 50.
 TEST(Access, WhatAStrangerSendsCountsByItsLength) {
