@@ -68,7 +68,6 @@ TEST(Controller, ReleasesAgainWhatTheEngineHasForgotten) {
   }
 }
 
-// Slurm that has just begun again does not know yet what its nodes have.
 // Nobody but its user can submit it again, who has to be told.
 TEST(Controller, SaysThatAJobWasForgottenBeforeItRan) {
   Site site(1);
@@ -85,6 +84,7 @@ TEST(Controller, SaysThatAJobWasForgottenBeforeItRan) {
                        "it; submit it again"));
 }
 
+// Slurm that has just begun again does not know yet what its nodes have.
 TEST(Controller, StartsNothingJustAfterTheEngineWasAway) {
   Site site(1);
   site.engine.submit(1, elastic("a", 4, 4));
