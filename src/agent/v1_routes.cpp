@@ -159,7 +159,7 @@ void answer_metrics(const AgentParts& parts, const Reply& reply) {
     vitals.power_listeners = parts.feed.listeners() + parts.glances.listeners();
     vitals.limited = parts.budgets.refused();
     vitals.late_samples = parts.feed.late_samples() + parts.glances.late_samples();
-    reply.send(text_response("text/plain; version=0.0.4; charset=utf-8",
+    reply.send(text_response(kMetricsContentType,
                              expose_metrics(report, parts.keeper.counts(), parts.server_counts(), vitals)));
   });
 }

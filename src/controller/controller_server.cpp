@@ -89,7 +89,7 @@ Router ControllerServer::routes(Controller& controller) {
   router.add({"GET", "/v1/cluster/status",
               [&controller](const Request&) { return json_response(200, to_json(controller.status())); }});
   router.add({"GET", "/metrics", [&controller](const Request&) {
-                return text_response("text/plain; version=0.0.4; charset=utf-8", cluster_metrics(controller.status()));
+                return text_response(kMetricsContentType, cluster_metrics(controller.status()));
               }});
   router.add({"POST", "/v1/cluster/jobs/{job}/report", [this, &controller](const Request& request) {
                 const auto job = parse_integer(request.parameters.at("job"));

@@ -90,7 +90,7 @@ class PlanningServer::Impl {
     router.add(
         {"GET", "/metrics", Handler([this](const Request& request) {
            const Seconds uptime(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count());
-           return text_response("text/plain; version=0.0.4; charset=utf-8",
+           return text_response(kMetricsContentType,
                                 server_metrics(book_, access_.is_administrator(request), zeus_ ? zeus_->waiting() : 0,
                                                http_->counts(), refused_rate_, uptime));
          })});

@@ -14,6 +14,9 @@
 
 namespace flyball {
 
+// Of Prometheus' text format 0.0.4, as an answer to a scrape names it.
+inline constexpr const char* kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";
+
 enum class MetricKind { kGauge, kCounter, kHistogram };
 template <>
 inline constexpr auto kNamesOf<MetricKind> = name_list("gauge", "counter", "histogram");
