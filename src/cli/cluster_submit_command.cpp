@@ -13,7 +13,7 @@
 #include "cli/console.h"
 #include "cli/option_values.h"
 #include "controller/elastic_option.h"
-#include "controller/slurm_engine.h"
+#include "controller/slurm_submission.h"
 #include "wire/cluster_messages.h"
 
 namespace flyball {
@@ -24,6 +24,7 @@ struct SubmitOptions {
   std::optional<std::string> kind;
   std::optional<double> iterations;
   std::optional<std::string> controller;
+  bool until_saved = false;
   std::vector<std::string> sbatch;
   std::optional<std::string> format;
 };
@@ -39,15 +40,17 @@ void run_submit(const SubmitOptions& options) {
   job.kind = *options.kind;
   job.iterations = *options.iterations;
   (void)parse_elastic_option(job.text());  // says what is wrong
-  SlurmEngine::Submission submission;
+  SlurmSubmission submission;
   submission.comment = job.text();
   submission.held = !job.pipeline;
   if (!job.pipeline) submission.sbatch = {"--nodes=1", "--ntasks=1", "--gpus-per-node=1"};
   submission.sbatch.push_back(
       fmt::format("--export=ALL,{}={}", kClusterVariable, controller_address(options.controller)));
   submission.sbatch.insert(submission.sbatch.end(), options.sbatch.begin(), options.sbatch.end());
-  SlurmEngine engine;
-  const std::int64_t job_number = engine.submit(submission);
+  SavedSubmissionOptions saved;
+  saved.tell = print_warning;
+  const std::int64_t job_number =
+      options.until_saved ? submit_until_saved(submission, saved) : submit_to_slurm(submission);
   print_result(options.format == "json" ? nlohmann::ordered_json{{"job", job_number}}.dump() + "\n"
                : options.job.pipeline   ? fmt::format("job {} waits for Slurm\n", job_number)
                                         : fmt::format("job {} waits for the controller\n", job_number));
@@ -72,6 +75,8 @@ void add_cluster_submit_command(const Command& parent) {
   add_value(command, "--min", options->job.min, parse_count, "N", "fewest GPUs (default 1)");
   add_value(command, "--max", options->job.max, parse_count, "N", "most GPUs (default 1)");
   command.add_flag("--shrinks", options->job.shrinks, "it can go on with some of its nodes, and says when it does");
+  command.add_flag("--until-saved", options->until_saved,
+                   "wait some 15 s until Slurm has saved the job, and submit it again if Slurm has forgotten it");
   add_value(
       command, "--controller", options->controller, parse_path, "ADDRESS",
       fmt::format("where the job reports to (default: what {} names, else {})", kClusterVariable, kClusterAddress));

@@ -13,7 +13,6 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "controller/command_output.h"
-#include "controller/elastic_option.h"
 
 namespace flyball {
 namespace {
@@ -373,17 +372,6 @@ void SlurmEngine::explain(const EngineJob& job, const std::string& words) {
   (void)command_output(scontrol({"update", fmt::format("JobId={}", job.id),
                                  fmt::format("AdminComment={}", comment_with(job.shown, "flyball: " + words))}),
                        limit_);
-}
-
-std::int64_t SlurmEngine::submit(const Submission& job) {
-  std::vector<std::string> words = {"sbatch", "--parsable"};
-  if (job.held) words.insert(words.end(), {"--hold", "--requeue"});
-  words.push_back("--comment=" + job.comment + (job.held ? fmt::format(";{}", kHeldForUs) : ""));
-  words.insert(words.end(), job.sbatch.begin(), job.sbatch.end());
-  const std::string said = command_output(words, limit_);
-  const auto id = parse_integer(std::string_view(said).substr(0, said.find_first_of(";\n")));
-  if (!id) throw CommandFailure(fmt::format("sbatch said '{}' and no job's number", trim(said, " \n")));
-  return *id;
 }
 
 }  // namespace flyball

@@ -40,15 +40,6 @@ class SlurmEngine : public ClusterEngine {
   void set_power(const std::vector<std::string>& nodes, bool on) override;
   void explain(const EngineJob& job, const std::string& words) override;
 
-  // What may be asked of Slurm besides.
-  struct Submission {
-    std::vector<std::string> sbatch;  // sbatch's own options, the script and its arguments
-    std::string comment;
-    bool held = true;  // for the controller
-  };
-  // Hands a job to Slurm, and returns its number.
-  [[nodiscard]] std::int64_t submit(const Submission& job);
-
  private:
   [[nodiscard]] bool has_accounts();
 

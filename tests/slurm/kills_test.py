@@ -6,14 +6,17 @@ slurmctld, each KILLS times at random moments, one at a time, and each started a
 
 Afterwards every job must have done all its iterations, each start must have gone on at the count of the end before it,
 and no job may have run twice at a time. A job whose end came from a kill (its node was taken for dead) goes on at its
-checkpoint. Status 77: it cannot run here. Takes some ten seconds for each kill.
+checkpoint. Jobs are submitted with --until-saved, also at the moment of a kill. Status 77: it cannot run here. Takes
+some ten seconds for each kill.
 """
 
 import argparse
 import json
 import random
 import re
+import subprocess
 import sys
+import threading
 import time
 
 import cluster
@@ -26,27 +29,40 @@ VICTIMS = ["controller", "agent", "slurmd", "slurmctld"]
 
 
 class Jobs:
-    """Keeps some jobs in the queue until it is told to stop."""
+    """Keeps some jobs in the queue until it is told to stop. Each is submitted by a thread of its own, which waits until
+    Slurm has saved it: also then daemons are killed."""
 
     def __init__(self, program, site):
         self.program, self.site, self.names = program, site, []
-        self.numbers = {}  # Slurm's
+        self.numbers = {}  # Slurm's, of those that are saved
+        self.threads, self.said, self.failures = [], [], []
 
     def left(self):
         return [name for name in self.names if not is_done(self.site, name)]
 
     def submit(self, name):
-        told = self.site.ask(self.program, "cluster", "submit", "--kind", "count", "--iterations", str(ITERATIONS), "--max",
-                             "8", "--format", "json", "--", "--output=/dev/null", f"--job-name={name}",
-                             str(HERE / "counting_job.py"), str(self.site.folder), name, str(ITERATIONS))
-        self.numbers[name] = json.loads(told)["job"]
+        command = [self.program, "cluster", "submit", "--until-saved", "--kind", "count", "--iterations", str(ITERATIONS),
+                   "--max", "8", "--format", "json", "--", "--output=/dev/null", f"--job-name={name}",
+                   str(HERE / "counting_job.py"), str(self.site.folder), name, str(ITERATIONS)]
+        ended = subprocess.run(command, env=self.site.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        self.said += [f"{name}: {line}" for line in ended.stderr.splitlines()]
+        if ended.returncode:
+            self.failures.append(f"{name}: {ended.stderr}")
+        else:
+            self.numbers[name] = json.loads(ended.stdout)["job"]
 
     def fill(self):
+        assert not self.failures, self.failures
         while len(self.left()) < JOBS:
             name = f"job{len(self.names)}"
-            self.submit(name)
             self.names.append(name)
-        time.sleep(6)  # Slurm itself loses a job when slurmctld is killed before it has saved its state
+            self.threads.append(threading.Thread(target=self.submit, args=(name,)))
+            self.threads[-1].start()
+
+    def wait(self):
+        for thread in self.threads:
+            thread.join()
+        assert not self.failures, self.failures
 
 
 def check(site, name):
@@ -91,12 +107,13 @@ def play(program, site, kills, chance):
         DEMO.wait_until("the controller", 30, lambda: controller.socket.exists())
         for number, victim in enumerate(order, 1):
             jobs.fill()
-            time.sleep(chance.uniform(0, 4))
+            time.sleep(chance.uniform(4, 10))
             name = kill(site, controller, victim, chance)
             twice = running_twice(site, jobs.left())
             assert not twice, f"they run twice after the kill of {name}: {twice}"
             print(f"kill {number} of {len(order)}: {name}; {len(jobs.names)} jobs, {len(jobs.left())} of them not done",
                   flush=True)
+        jobs.wait()
         DEMO.wait_until("the end of all jobs", 300, lambda: not jobs.left())
         # Slurm may have forgotten that a job has ended, and shows that it runs until the job's node next registers.
         DEMO.wait_until("no jobs", 300, lambda: not controller.status()["jobs"])
@@ -115,7 +132,10 @@ def play(program, site, kills, chance):
         check(site, name)
     states = site.ask("sinfo", "-h", "-N", "-o", "%t").split()
     assert all(state in ("idle", "mix", "alloc") for state in states), f"nodes were left {states}"
-    print(f"{len(order)} kills; {len(jobs.names)} jobs have done all of their {ITERATIONS} iterations")
+    print(*jobs.said, sep="\n")
+    forgotten = sum("has forgotten" in line for line in jobs.said)
+    print(f"{len(order)} kills; {len(jobs.names)} jobs have done all of their {ITERATIONS} iterations; Slurm had forgotten "
+          f"{forgotten} of them, which were submitted again")
 
 
 def main():
