@@ -23,6 +23,7 @@
 #include "cli/console.h"
 #include "cli/option_values.h"
 #include "cli/tls_options.h"
+#include "client/agent_addresses.h"
 #include "controller/clock_thread.h"
 #include "controller/controller.h"
 #include "controller/controller_server.h"

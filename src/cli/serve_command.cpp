@@ -17,6 +17,7 @@
 #include "cli/console.h"
 #include "cli/option_values.h"
 #include "cli/tls_options.h"
+#include "client/agent_addresses.h"
 #include "net/event_loop.h"
 #include "server/planning_server.h"
 #include "wire/job_messages.h"
@@ -37,6 +38,10 @@ struct ServeOptions {
   std::optional<std::string> database;
   std::optional<std::string> admin_token_file;
   std::optional<std::string> registration_token_file;
+  std::optional<std::string> agents;
+  std::optional<std::string> agent_token_file;
+  std::optional<std::string> agent_ca_file;
+  std::optional<std::string> history;
   TlsOptions tls;
   bool no_zeus = false;
   bool in_memory = false;
@@ -53,6 +58,24 @@ std::size_t most_connections() {
   return std::max<std::size_t>(limit.rlim_cur, 2 * kOwnDescriptors) - kOwnDescriptors;
 }
 
+// The agents that are asked how their nodes are; none without --agents.
+NodeWatchOptions nodes_of(const ServeOptions& options) {
+  NodeWatchOptions nodes;
+  if (!options.agents) {
+    if (!options.agent_token_file && !options.agent_ca_file) return nodes;
+    throw UsageError("where the agents are is missing; give --agents");
+  }
+  nodes.addresses = read_agent_addresses(*options.agents);
+  if (options.agent_token_file) nodes.token = read_token_file(*options.agent_token_file);
+  nodes.ca_file = options.agent_ca_file.value_or("");
+  return nodes;
+}
+
+// "server-history.db" beside "server.db".
+std::string history_beside(const std::filesystem::path& database) {
+  return database.parent_path() / (database.stem().string() + "-history" + database.extension().string());
+}
+
 PlanningServerOptions server_options(const ServeOptions& options) {
   PlanningServerOptions server = options.server;
   const HostPort address = parse_host_port("--listen", options.listen.value_or(kDefaultServerAddress));
@@ -65,6 +88,9 @@ PlanningServerOptions server_options(const ServeOptions& options) {
   server.tls = tls_files(options.tls, options.listen || !options.socket);
   if (options.in_memory && options.database) throw UsageError("--in-memory and --database exclude each other");
   if (!options.in_memory) server.database = options.database ? *options.database : default_database("server.db");
+  if (options.in_memory && options.history) throw UsageError("--in-memory and --history exclude each other");
+  if (!options.in_memory) server.fleet.history = options.history.value_or(history_beside(server.database));
+  server.fleet.nodes = nodes_of(options);
   if (options.admin_token_file) {
     server.administrator_token = read_own_token_file(*options.admin_token_file, kShortestToken);
   }
@@ -120,6 +146,15 @@ void add_serve_command(const Command& program) {
   add_value(command, "--database", options->database, parse_path, "FILE",
             "SQLite file that jobs are kept in (default ~/.local/state/flyball/server.db)");
   command.add_flag("--in-memory", options->in_memory, "keep jobs in memory only; they end with the server");
+  add_value(command, "--history", options->history, parse_path, "FILE",
+            "SQLite file that the past of jobs and nodes is kept in (default: beside the database, server-history.db)");
+  add_value(command, "--agents", options->agents, parse_path, "FILE",
+            "file with lines of a node and its agent's address, such as n1 https://n1:4938: ask these agents each "
+            "second how their nodes are");
+  add_value(command, "--agent-token-file", options->agent_token_file, parse_path, "FILE",
+            "file with the token that the agents ask for over TCP");
+  add_value(command, "--agent-ca-file", options->agent_ca_file, parse_path, "FILE",
+            "certificates of the authorities that issued the agents' (default: the system's)");
   add_value(command, "--admin-token-file", options->admin_token_file, parse_path, "FILE",
             "file with the administrator's token, readable by its owner only; needed to listen beyond this machine");
   add_value(command, "--registration-token-file", options->registration_token_file, parse_path, "FILE",

@@ -28,10 +28,6 @@ struct NodeAgentsOptions {
   Seconds heartbeat_timeout{5.0};  // after which an agent takes a controller that is stopped but alive for lost
 };
 
-// Reads lines of a node's name and its agent's address, separated by blanks; '#' begins a comment. Throws SystemError,
-// and InputError with the line that is wrong.
-[[nodiscard]] std::map<std::string, std::string> read_agent_addresses(const std::string& path);
-
 // What a GPU is to have.
 struct GpuWish {
   Megahertz bound;  // its highest clock; 0: whatever it was before

@@ -119,6 +119,11 @@ Statement& Statement::bind(int parameter, std::string_view value) {
   return *this;
 }
 
+Statement& Statement::bind_nothing(int parameter) {
+  sqlite3_bind_null(handle_, parameter);
+  return *this;
+}
+
 Statement& Statement::bind_bytes(int parameter, std::span<const std::uint8_t> value) {
   sqlite3_bind_blob(handle_, parameter, value.data(), static_cast<int>(value.size()), nullptr);
   return *this;
@@ -158,6 +163,11 @@ double Statement::number(int column) const {
   const int type = sqlite3_column_type(handle_, column);
   if (type != SQLITE_FLOAT && type != SQLITE_INTEGER) refuse(column, "a number");
   return sqlite3_column_double(handle_, column);
+}
+
+std::optional<double> Statement::number_or_nothing(int column) const {
+  if (sqlite3_column_type(handle_, column) == SQLITE_NULL) return std::nullopt;
+  return number(column);
 }
 
 std::string Statement::text(int column) const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,15 +66,17 @@ class Statement {
   Statement& bind(int parameter, std::int64_t value);
   Statement& bind(int parameter, double value);
   Statement& bind(int parameter, std::string_view value);
+  Statement& bind_nothing(int parameter);
   Statement& bind_bytes(int parameter, std::span<const std::uint8_t> value);
 
   void run();   // runs to the end; the statement is then ready to be bound again
   bool next();  // goes to the next row; false after the last one, when the statement is ready to be bound again
 
-  // The next four read a column of the present row. They throw Error, which names the column, where it holds another
+  // The next five read a column of the present row. They throw Error, which names the column, where it holds another
   // kind of value.
   [[nodiscard]] std::int64_t integer(int column) const;
   [[nodiscard]] double number(int column) const;
+  [[nodiscard]] std::optional<double> number_or_nothing(int column) const;
   [[nodiscard]] std::string text(int column) const;
   [[nodiscard]] std::span<const std::uint8_t> bytes(int column) const;
 

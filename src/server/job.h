@@ -307,4 +307,7 @@ class Job {
   std::map<int, StoredSavings> saved_;  // by rank
 };
 
+// Returns what lists of jobs tell of one.
+[[nodiscard]] JobListing listing_of(const Job& job);
+
 }  // namespace flyball

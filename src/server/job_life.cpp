@@ -196,4 +196,18 @@ bool Job::order_remeasuring() {
   return true;
 }
 
+JobListing listing_of(const Job& job) {
+  JobListing listing;
+  listing.job = job.id();
+  listing.name = job.request().name;
+  listing.state = job.state();
+  listing.ranks = job.request().ranks();
+  listing.ranks_registered = std::ssize(job.ranks());
+  listing.promise = job.promise().known().verdict;
+  if (!job.current()) return listing;
+  listing.version = job.current()->version;
+  listing.plan_status = job.current()->plan->status();
+  return listing;
+}
+
 }  // namespace flyball

@@ -82,15 +82,7 @@ Response job_list(const JobBook& book, bool with_zeus) {
   JobList list;
   for (const Job* job : book.jobs()) {
     if (!with_zeus && job->stored().kind == JobKind::kZeus) continue;
-    JobListing& one = list.jobs.emplace_back();
-    one.job = job->id();
-    one.name = job->request().name;
-    one.state = job->state();
-    one.ranks = job->request().ranks();
-    one.ranks_registered = std::ssize(job->ranks());
-    if (!job->current()) continue;
-    one.version = job->current()->version;
-    one.plan_status = job->current()->plan->status();
+    list.jobs.push_back(listing_of(*job));
   }
   return json_response(200, to_json(list));
 }

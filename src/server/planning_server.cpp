@@ -46,6 +46,7 @@ class PlanningServer::Impl {
         options_(std::move(options)),
         access_(tokens_of(options_)),
         book_(loop, options_.database, options_.book, options_.log),
+        fleet_(loop, book_, access_, options_.fleet),
         begin_(std::chrono::steady_clock::now()) {
     if (!options_.listen_host.empty()) options_.listen_host = resolve_host(options_.listen_host);
     if (!options_.listen_host.empty() && !is_loopback(options_.listen_host) && !options_.administrator_token) {
@@ -75,6 +76,7 @@ class PlanningServer::Impl {
   Router routes() {
     Router router;
     add_job_routes(router, book_, access_);
+    fleet_.add_routes(router);
     if (options_.zeus) {
       std::optional<GivenPlan> plan;
       if (!options_.zeus_plan.empty()) {
@@ -134,6 +136,7 @@ class PlanningServer::Impl {
   RateLimit strangers_;
   std::uint64_t refused_rate_ = 0;
   JobBook book_;
+  FleetDesk fleet_;
   std::optional<ZeusDesk> zeus_;
   std::optional<HttpServer> http_;
   std::chrono::steady_clock::time_point begin_;

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "net/event_loop.h"
 #include "net/server.h"
+#include "server/fleet_desk.h"
 #include "server/job_book.h"
 
 namespace flyball {
@@ -34,6 +35,7 @@ struct PlanningServerOptions {
   double requests_per_second_rank = 20.0;  // what each rank adds to the rate of its job
   JobBook::Log log;                        // is told what an administrator should know
   JobBook::Limits book;
+  FleetOptions fleet;  // the agents that are asked, and where the past is kept
   ServerLimits http{.connections_per_party = 1024};
 };
 

@@ -501,7 +501,8 @@ Record<JobListing> description_of(const JobListing* /*type*/) {
       .field("ranks", &R::ranks, "Number of ranks of the job.")
       .field("ranks_registered", &R::ranks_registered, "Number of ranks that have registered.")
       .field("version", &R::version, "Version of the schedules; 0: there are none.")
-      .field("plan_status", &R::plan_status, kPlanStatus);
+      .field("plan_status", &R::plan_status, kPlanStatus)
+      .field("promise", &R::promise, "Whether the plan keeps its promise, by what ranks tell.");
 }
 
 Record<JobList> description_of(const JobList* /*type*/) {

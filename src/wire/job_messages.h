@@ -469,6 +469,7 @@ struct JobListing {
   std::int64_t ranks_registered = 0;
   std::int64_t version = 0;
   std::optional<PlanStatus> plan_status;
+  PromiseVerdict promise = PromiseVerdict::kUnknown;
 };
 struct JobList {
   std::vector<JobListing> jobs;

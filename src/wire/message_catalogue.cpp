@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "wire/agent_messages.h"
+#include "wire/fleet_messages.h"
 #include "wire/job_messages.h"
 
 namespace flyball {
@@ -59,7 +60,8 @@ const std::vector<const RecordDescription*>& messages_of(Interface interface) {
                    StragglerState::Announced, RankRequest, RankRegistered, MeasurementReport, InstructionMeasurement,
                    MeasurementsTaken, RankSchedule, FrontierReport, FrontierPointReport, StepReport, StepTaken,
                    OrderReport, PromiseReport, PaceReport, DriftedOperation, RemeasureOrder, StragglerNotice,
-                   StragglerTaken, PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted>();
+                   StragglerTaken, PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted, WatchedNodes,
+                   WatchedNode, WatchedGpu, FleetStatus, NodeHistory, NodeHistoryRow, JobHistory, JobHistoryRow>();
   static const auto kAgent =
       descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, Cap, ClockBounds,
                    SettingsChange, GpuSettings, GpuClocks, PowerLimits, AccountSessionRequest, AccountSessionInfo,

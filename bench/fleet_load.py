@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""What a planning server takes to ask many nodes each second and to keep their past: share of a core and bytes of memory
+of `flyball serve`, in SECONDS after a while, with NODES lines in its list of agents, which some agents of simulated GPUs
+answer. Prints a line of a Markdown table.
+
+    bench/fleet_load.py [--nodes 64] [--agents 4] [--seconds 60]
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM = pathlib.Path(os.environ.get("FLYBALL_BUILD", ROOT / "build")) / "flyball"
+GPUS = 8
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def used(pid):
+    """Processor seconds, and resident bytes, of a process."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS, int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def wait_until(what, good):
+    for _ in range(600):
+        try:
+            if good():
+                return
+        except OSError:
+            pass
+        time.sleep(0.2)
+    raise RuntimeError(f"{what}: not within 120 s")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=64)
+    parser.add_argument("--agents", type=int, default=4, help="processes that answer for them")
+    parser.add_argument("--seconds", type=float, default=60)
+    options = parser.parse_args()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="flyball-fleet-"))
+    name = f"fleet-{os.getpid()}"
+    processes = []
+
+    def start(*words):
+        processes.append(subprocess.Popen([PROGRAM, *words], env=environment, stdin=subprocess.DEVNULL,
+                                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
+        return processes[-1]
+
+    environment = dict(os.environ)
+    try:
+        subprocess.run([PROGRAM, "sim", "up", "--name", name, "--gpus", str(GPUS), "--model", "a100"], check=True,
+                       stdout=subprocess.DEVNULL)
+        told = subprocess.run([PROGRAM, "sim", "env", "--name", name], check=True, capture_output=True, text=True).stdout
+        for line in told.splitlines():
+            words = line.removeprefix("export ").split("=", 1)
+            environment[words[0]] = words[1].strip("'\"")
+        for number in range(options.agents):
+            start("agent", "--socket", folder / f"{number}.sock", "--state-dir", folder / f"state-{number}")
+        (folder / "agents").write_text("".join(f"n{number} {folder}/{number % options.agents}.sock\n"
+                                               for number in range(options.nodes)))
+        server = start("serve", "--listen", "127.0.0.1:0", "--database", folder / "server.db", "--agents", folder / "agents")
+        address = server.stdout.readline().split()[-1]
+
+        def fleet():
+            with urllib.request.urlopen(f"{address}/v1/fleet", timeout=5) as answer:
+                return json.load(answer)
+
+        wait_until("all nodes", lambda: fleet()["nodes_silent"] == 0)
+        time.sleep(5)
+        before, begin = used(server.pid)[0], time.monotonic()
+        time.sleep(options.seconds)
+        after, resident = used(server.pid)
+        share = (after - before) / (time.monotonic() - begin)
+        silent = fleet()["nodes_silent"]
+        size = sum(file.stat().st_size for file in folder.glob("server-history.db*"))
+        print("| nodes | GPUs | share of a core | resident memory | history's file | silent |\n|--:|--:|--:|--:|--:|--:|")
+        print(f"| {options.nodes} | {options.nodes * GPUS} | {100 * share:.1f} % | {resident / 2**20:.0f} MiB | "
+              f"{size / 2**20:.1f} MiB | {silent} |")
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
+        subprocess.run([PROGRAM, "sim", "down", "--name", name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,314 @@
+// One SQL table for each kind of source, with rows of all steps: (step, source, time) and figures. Once a minute the
+// rows of the last minutes and of the present hour are made anew of finer ones; after a restart, all of which there are
+// finer ones. Once an hour old rows are deleted, whole minutes and hours at a time, so that what is left of a minute is
+// never taken for all of it.
+#include "fleet/history.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/contain.h"
+#include "database/database.h"
+
+namespace flyball {
+namespace {
+
+constexpr std::int64_t kFormat = 1;
+constexpr std::size_t kMostWaiting = 600;  // batches, one a second
+constexpr std::int64_t kMinute = 60;
+constexpr std::int64_t kHour = 3600;
+
+struct Keep {
+  HistoryStep step;
+  std::int64_t seconds;  // how long its rows are kept
+};
+constexpr std::array<Keep, 3> kKept = {{{HistoryStep::kSeconds, kHour},
+                                        {HistoryStep::kMinutes, 31 * 24 * kHour},
+                                        {HistoryStep::kHours, 5 * 366 * 24 * kHour}}};
+
+std::int64_t seconds_of(HistoryStep step) { return std::llround(length_of(step).value()); }
+
+std::int64_t floor_to(std::int64_t time, std::int64_t step) { return time - time % step; }
+
+}  // namespace
+
+class History::Tables {
+ public:
+  Tables(const std::string& path, std::vector<HistoryTable> tables)
+      : database_(path.empty() ? ":memory:" : path), tables_(std::move(tables)) {
+    database_.begin_writing();
+    database_.execute("PRAGMA synchronous=NORMAL");
+    refuse_other_files();
+    database_.execute(
+        "CREATE TABLE IF NOT EXISTS sources(source INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT "
+        "NULL, UNIQUE(kind, name))");
+    for (const HistoryTable& table : tables_) prepare(table);
+    database_.execute(fmt::format("PRAGMA user_version={}", kFormat).c_str());
+    read_sources();
+    for (std::size_t table = 0; table < tables_.size(); ++table) {
+      for (const auto& [name, source] : made_[table].sources) made_[table].fresh.insert(source);
+    }
+  }
+
+  void write(std::int64_t time, const std::vector<Sample>& samples) {
+    const std::int64_t minute = floor_to(time, kMinute);
+    transaction([&] {
+      for (const Sample& sample : samples) {
+        Made& table = made_[sample.table];
+        const std::int64_t source = source_of(sample.table, sample.source);
+        table.fresh.insert(source);
+        table.insert->bind(1, source).bind(2, time);
+        for (std::size_t i = 0; i < sample.figures.size(); ++i) {
+          const auto column = static_cast<int>(i) + 3;
+          sample.figures[i] ? table.insert->bind(column, *sample.figures[i]) : table.insert->bind_nothing(column);
+        }
+        table.insert->run();
+      }
+      if (minute == rolled_) return;
+      roll(minute);
+      if (floor_to(minute, kHour) != floor_to(rolled_, kHour)) drop(time);
+    });
+    if (minute == rolled_) return;
+    rolled_ = minute;
+    for (Made& table : made_) table.fresh.clear();
+    for (const Sample& sample : samples) made_[sample.table].fresh.insert(source_of(sample.table, sample.source));
+  }
+
+  Rows read(std::size_t table, const std::string& name, std::int64_t from, std::int64_t until, HistoryStep step) {
+    Rows rows;
+    rows.step = step;
+    const auto known = made_[table].sources.find(name);
+    if (known == made_[table].sources.end()) return rows;
+    Statement& select = *made_[table].select;
+    select.bind(1, seconds_of(step)).bind(2, known->second).bind(3, from).bind(4, until);
+    while (select.next()) {
+      Row& row = rows.rows.emplace_back();
+      row.time = Seconds(static_cast<double>(select.integer(0)));
+      for (std::size_t i = 0; i < tables_[table].columns.size(); ++i) {
+        row.figures.push_back(select.number_or_nothing(static_cast<int>(i) + 1));
+      }
+    }
+    return rows;
+  }
+
+ private:
+  // What there is for one kind of source.
+  struct Made {
+    std::map<std::string, std::int64_t> sources;
+    std::set<std::int64_t> fresh;  // those with rows from which no coarser ones are made yet
+    std::unique_ptr<Statement> insert;
+    std::unique_ptr<Statement> select;
+    std::unique_ptr<Statement> oldest;
+    std::unique_ptr<Statement> roll;
+    std::unique_ptr<Statement> drop;
+    std::unique_ptr<Statement> forget;
+  };
+
+  void refuse_other_files() {
+    Statement version(database_, "PRAGMA user_version");
+    Statement count(database_, "SELECT count(*) FROM sqlite_master");
+    const std::int64_t format = version.next() ? version.integer(0) : 0;
+    const bool is_empty = count.next() && count.integer(0) == 0;
+    if (format == kFormat || (format == 0 && is_empty)) return;
+    throw InputError({database_.path()}, "is no history of this version of Flyball", "name another file (--history)");
+  }
+
+  void prepare(const HistoryTable& table) {
+    std::string declared;
+    std::string names;
+    std::string places;
+    std::string rolled;
+    for (const HistoryTable::Column& column : table.columns) {
+      declared += fmt::format(", {} REAL", column.name);
+      names += fmt::format(", {}", column.name);
+      places += ", ?";
+      rolled += fmt::format(", {}({})", column.highest ? "max" : "avg", column.name);
+    }
+    database_.execute(fmt::format("CREATE TABLE IF NOT EXISTS {}(step INTEGER NOT NULL, source INTEGER NOT NULL, time "
+                                  "INTEGER NOT NULL{}, PRIMARY KEY(step, source, time)) WITHOUT ROWID",
+                                  table.name, declared)
+                          .c_str());
+    const auto statement = [this](const std::string& sql) { return std::make_unique<Statement>(database_, sql); };
+    Made& made = made_.emplace_back();
+    made.insert = statement(
+        fmt::format("INSERT OR REPLACE INTO {}(step, source, time{}) VALUES(1, ?, ?{})", table.name, names, places));
+    made.select = statement(fmt::format(
+        "SELECT time{} FROM {} WHERE step=?1 AND source=?2 AND time>=?3 AND time<?4 ORDER BY time", names, table.name));
+    made.oldest = statement(fmt::format("SELECT time FROM {} WHERE step=1 AND source=?1 LIMIT 1", table.name));
+    made.roll = statement(
+        fmt::format("INSERT OR REPLACE INTO {0}(step, source, time{1}) SELECT ?1, source, time/?1*?1{2} FROM {0} WHERE "
+                    "step=?2 AND source=?3 AND time>=?4 AND time<?5 GROUP BY time/?1",
+                    table.name, names, rolled));
+    made.drop = statement(fmt::format("DELETE FROM {} WHERE step=?1 AND source=?2 AND time<?3", table.name));
+    std::string empty;
+    for (const Keep& keep : kKept) {
+      empty += fmt::format(" AND NOT EXISTS(SELECT 1 FROM {} AS rows WHERE step={} AND rows.source=sources.source)",
+                           table.name, seconds_of(keep.step));
+    }
+    made.forget = statement(fmt::format("DELETE FROM sources WHERE kind='{}'{}", table.name, empty));
+  }
+
+  void read_sources() {
+    for (std::size_t table = 0; table < tables_.size(); ++table) {
+      made_[table].sources.clear();
+      Statement known(database_, "SELECT source, name FROM sources WHERE kind=?");
+      known.bind(1, std::string_view(tables_[table].name));
+      while (known.next()) made_[table].sources[known.text(1)] = known.integer(0);
+    }
+  }
+
+  std::int64_t source_of(std::size_t table, const std::string& name) {
+    const auto known = made_[table].sources.find(name);
+    if (known != made_[table].sources.end()) return known->second;
+    Statement insert(database_, "INSERT INTO sources(kind, name) VALUES(?, ?) RETURNING source");
+    insert.bind(1, std::string_view(tables_[table].name)).bind(2, std::string_view(name));
+    (void)insert.next();
+    const std::int64_t source = insert.integer(0);
+    (void)insert.next();
+    return made_[table].sources[name] = source;
+  }
+
+  // Makes the rows of the minutes before `minute`, and of the hours that hold them, of sources with finer ones.
+  void roll(std::int64_t minute) {
+    for (Made& made : made_) {
+      for (const std::int64_t source : made.fresh) {
+        std::int64_t first = std::min(rolled_, minute) - 3 * kMinute;
+        if (rolled_ == 0) {
+          made.oldest->bind(1, source);
+          first = minute;
+          while (made.oldest->next()) first = floor_to(made.oldest->integer(0), kMinute);
+        }
+        made.roll->bind(1, kMinute).bind(2, std::int64_t{1}).bind(3, source).bind(4, first).bind(5, minute).run();
+        made.roll->bind(1, kHour)
+            .bind(2, kMinute)
+            .bind(3, source)
+            .bind(4, floor_to(first, kHour))
+            .bind(5, minute)
+            .run();
+      }
+    }
+  }
+
+  void drop(std::int64_t now) {
+    for (Made& made : made_) {
+      for (const auto& [name, source] : made.sources) {
+        for (const Keep& keep : kKept) {
+          const std::int64_t end = floor_to(now - keep.seconds, keep.step == HistoryStep::kSeconds ? kMinute : kHour);
+          made.drop->bind(1, seconds_of(keep.step)).bind(2, source).bind(3, end).run();
+        }
+      }
+      made.forget->run();
+    }
+    read_sources();
+  }
+
+  template <class Body>
+  void transaction(const Body& body) {
+    database_.execute("BEGIN IMMEDIATE");
+    try {
+      body();
+      database_.execute("COMMIT");
+    } catch (...) {
+      contained("taking back what a history could not write", [&] {
+        if (database_.in_transaction()) database_.execute("ROLLBACK");
+        read_sources();
+      });
+      throw;
+    }
+  }
+
+  Database database_;
+  std::vector<HistoryTable> tables_;
+  std::vector<Made> made_;   // by table
+  std::int64_t rolled_ = 0;  // the minute up to which coarser rows are made; 0: this process has made none
+};
+
+HistoryStep History::step_of(Seconds from, Seconds until, Seconds now) {
+  for (const Keep& keep : kKept) {
+    const bool reaches = from.value() >= now.value() - static_cast<double>(keep.seconds) - 1.0;
+    if (reaches && (until - from).value() <= static_cast<double>(kMostRows * seconds_of(keep.step))) return keep.step;
+  }
+  return HistoryStep::kHours;
+}
+
+History::History(const std::string& path, std::vector<HistoryTable> tables) {
+  try {
+    tables_ = std::make_unique<Tables>(path, std::move(tables));
+  } catch (const DatabaseError& error) {
+    if (!error.damaged()) throw;
+    throw InputError({path}, error.what(), "delete the file, or name another one (--history); only the past is lost");
+  }
+  thread_ = std::thread([this] { work(); });
+}
+
+History::~History() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void History::add(Seconds time, std::vector<Sample> samples) {
+  if (samples.empty()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (batches_.size() >= kMostWaiting) batches_.pop_front();
+    batches_.push_back({time, std::move(samples)});
+  }
+  changed_.notify_one();
+}
+
+void History::read(std::size_t table, std::string source, Seconds from, Seconds until, Seconds now, Done done) {
+  const HistoryStep step = step_of(from, until, now);
+  const auto bound = [&](Seconds time) {
+    return static_cast<std::int64_t>(std::floor(std::clamp(time.value(), 0.0, 1e12)));
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    reads_.push_back([this, table, source = std::move(source), step, done = std::move(done),
+                      begin = floor_to(bound(from), seconds_of(step)), end = bound(until)] {
+      Rows rows;
+      std::exception_ptr error;
+      try {
+        rows = tables_->read(table, source, begin, end, step);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      done(std::move(rows), error);
+    });
+  }
+  changed_.notify_one();
+}
+
+void History::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stopping_ || !batches_.empty() || !reads_.empty(); });
+    if (!batches_.empty()) {
+      const Batch batch = std::move(batches_.front());
+      batches_.pop_front();
+      lock.unlock();
+      contained("writing a history",
+                [&] { tables_->write(std::llround(std::floor(batch.time.value())), batch.samples); });
+      lock.lock();
+    } else if (!reads_.empty()) {
+      const auto read = std::move(reads_.front());
+      reads_.pop_front();
+      lock.unlock();
+      contained("reading a history", read);
+      lock.lock();
+    } else if (stopping_) {
+      return;
+    }
+  }
+}
+
+}  // namespace flyball

@@ -1,0 +1,91 @@
+// Keeps figures of many sources (nodes, jobs) over time, on disk and bounded: seconds for an hour, minutes for a month,
+// hours for five years. Coarser rows are made of finer ones, and a source without rows is forgotten.
+//
+// A thread of its own writes and reads, so that nobody waits for the disk. What it writes is not flushed one by one: a
+// machine that loses its power may lose the last seconds, a process that is killed loses nothing that was taken.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/units.h"
+#include "wire/fleet_messages.h"
+
+namespace flyball {
+
+// Figures of one kind of source, one column each.
+struct HistoryTable {
+  struct Column {
+    const char* name;
+    bool highest = false;  // of coarser rows: the highest of the finer ones in place of their mean
+  };
+  const char* name;
+  std::vector<Column> columns;
+};
+
+using HistoryFigures = std::vector<std::optional<double>>;  // in the order of the columns
+
+class History {
+ public:
+  struct Sample {
+    std::size_t table = 0;
+    std::string source;
+    HistoryFigures figures;
+  };
+  struct Row {
+    Seconds time;  // Unix time at which it begins
+    HistoryFigures figures;
+  };
+  struct Rows {
+    HistoryStep step = HistoryStep::kSeconds;
+    std::vector<Row> rows;  // the oldest first
+  };
+  // At most so many rows are read at a time.
+  static constexpr std::int64_t kMostRows = 4000;
+
+  // Opens or makes the file; an empty path keeps all in memory. Throws DatabaseError, and InputError where the file is
+  // damaged or another program's.
+  History(const std::string& path, std::vector<HistoryTable> tables);
+  ~History();  // what was taken is written
+  History(const History&) = delete;
+  History& operator=(const History&) = delete;
+
+  // Takes what was measured in the second of `time`, in place of what was taken for it before. Thread-safe; waits for
+  // nothing. Where the disk does not keep up, the oldest samples that wait are dropped.
+  void add(Seconds time, std::vector<Sample> samples);
+
+  // Calls `done` in the history's thread with what is known of a source in [from, until), in the finest step that at
+  // `now` reaches back to `from` and has no more than kMostRows rows; or with what went wrong. Thread-safe.
+  using Done = std::function<void(Rows, std::exception_ptr)>;
+  void read(std::size_t table, std::string source, Seconds from, Seconds until, Seconds now, Done done);
+
+  // Returns the step of such an answer.
+  [[nodiscard]] static HistoryStep step_of(Seconds from, Seconds until, Seconds now);
+
+ private:
+  class Tables;
+  struct Batch {
+    Seconds time;
+    std::vector<Sample> samples;
+  };
+  void work();
+
+  std::unique_ptr<Tables> tables_;  // in the thread alone, once it has begun
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Batch> batches_;  // guarded by mutex_, as are the next two
+  std::deque<std::function<void()>> reads_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace flyball

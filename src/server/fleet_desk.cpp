@@ -1,0 +1,293 @@
+// Once a second: the nodes as their agents told them last and the book's jobs become rows of the history and events.
+// Histories are read in the history's own thread, and answered in the loop's.
+#include "server/fleet_desk.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+#include "base/record.h"
+#include "base/text.h"
+#include "base/wall_clock.h"
+#include "net/json_response.h"
+
+namespace flyball {
+namespace {
+
+constexpr Seconds kPeriod{1.0};
+constexpr double kUsualPast = 3600.0;  // s, of a history
+
+enum Table : std::size_t { kNodes, kJobs };
+
+const std::vector<HistoryTable>& tables() {
+  static const std::vector<HistoryTable> kTables = {
+      {"nodes", {{"power_w"}, {"clock_mhz"}, {"temperature_c", true}, {"gpus_leased"}, {"gpus_throttled"}}},
+      {"jobs",
+       {{"power_w"},
+        {"iteration_s"},
+        {"promised_iteration_s"},
+        {"iteration_at_maximum_s"},
+        {"saved_j", true},
+        {"promised_saved_j", true},
+        {"slow_ranks", true},
+        {"version", true}}},
+  };
+  return kTables;
+}
+
+template <class Quantity>
+std::optional<Quantity> quantity(const std::optional<double>& figure) {
+  return figure ? std::optional(Quantity(*figure)) : std::nullopt;
+}
+
+std::optional<double> if_known(double figure) { return figure > 0.0 ? std::optional(figure) : std::nullopt; }
+
+// By its power limit, its temperature or its board; an idle GPU has a low clock for want of work.
+bool is_held_back(const WatchedGpu& gpu) {
+  return std::ranges::any_of(gpu.throttle_reasons, [](const std::string& reason) {
+    return reason == "power_limit" || reason == "thermal" || reason == "hardware_slowdown";
+  });
+}
+
+HistoryFigures figures_of(const WatchedNode& node) {
+  std::optional<double> power;
+  std::optional<double> clocks;
+  std::optional<double> temperature;
+  double leased = 0.0;
+  double throttled = 0.0;
+  int clocked = 0;
+  for (const WatchedGpu& gpu : node.gpus) {
+    if (gpu.power) power = power.value_or(0.0) + gpu.power->value();
+    if (gpu.clock) clocks = clocks.value_or(0.0) + gpu.clock->value();
+    clocked += gpu.clock ? 1 : 0;
+    if (gpu.temperature_celsius) temperature = std::max(temperature.value_or(-300.0), *gpu.temperature_celsius);
+    leased += gpu.holder.empty() ? 0.0 : 1.0;
+    throttled += is_held_back(gpu) ? 1.0 : 0.0;
+  }
+  if (clocks) *clocks /= clocked;
+  return {power, clocks, temperature, leased, throttled};
+}
+
+NodeHistoryRow node_row(const History::Row& row) {
+  return {row.time,
+          quantity<Watts>(row.figures[0]),
+          quantity<Megahertz>(row.figures[1]),
+          row.figures[2],
+          row.figures[3],
+          row.figures[4]};
+}
+
+HistoryFigures figures_of(const Job& job, std::optional<double> power) {
+  const JobPromise& promise = job.promise().known();
+  const RankSavings savings = job.savings();
+  HistoryFigures figures = {power, if_known(promise.measured.value()), if_known(promise.promised.value()),
+                            if_known(promise.at_maximum.value())};
+  const bool is_compared = savings.iterations > 0;
+  const Joules maximum = savings.energy_at_maximum;
+  figures.push_back(is_compared ? std::optional((maximum - savings.energy).value()) : std::nullopt);
+  figures.push_back(is_compared ? std::optional((maximum - job.promised_energy()).value()) : std::nullopt);
+  figures.emplace_back(static_cast<double>(job.found().all().size()));
+  figures.push_back(job.current() ? std::optional(static_cast<double>(job.current()->version)) : std::nullopt);
+  return figures;
+}
+
+JobHistoryRow job_row(const History::Row& row) {
+  return {row.time,
+          quantity<Watts>(row.figures[0]),
+          quantity<Seconds>(row.figures[1]),
+          quantity<Seconds>(row.figures[2]),
+          quantity<Seconds>(row.figures[3]),
+          quantity<Joules>(row.figures[4]),
+          quantity<Joules>(row.figures[5]),
+          row.figures[6],
+          row.figures[7]};
+}
+
+// An id that is used again is another job.
+std::string source_of(const Job& job) { return fmt::format("{} {}", job.stored().job, job.id()); }
+
+double query_time(const Request& request, const char* name, double standard) {
+  const auto text = request.query.find(name);
+  if (!text) return standard;
+  const auto time = parse_number(*text);
+  if (!time || *time < 0.0 || *time > 1e11) {
+    throw HttpError(400, fmt::format("{} is '{}', it must be a Unix time in seconds", name, *text));
+  }
+  return *time;
+}
+
+template <class Told, class RowOf>
+std::function<Response(const History::Rows&)> showing(Told told, RowOf row_of) {
+  return [told = std::move(told), row_of](const History::Rows& rows) mutable {
+    told.step = rows.step;
+    for (const History::Row& row : rows.rows) told.rows.push_back(row_of(row));
+    return json_response(200, to_json(told));
+  };
+}
+
+bool is_alive(const Job& job) {
+  return job.state() != JobState::kEnded && job.state() != JobState::kLost && job.state() != JobState::kFailed;
+}
+
+}  // namespace
+
+FleetDesk::FleetDesk(EventLoop& loop, const JobBook& book, const Access& access, FleetOptions options)
+    : loop_(loop),
+      book_(book),
+      access_(access),
+      options_(std::move(options)),
+      watch_(options_.nodes),
+      history_(options_.history, tables()),
+      timer_(loop.every(kPeriod, [this] { look(); })) {}
+
+void FleetDesk::look() {
+  const WatchedNodes nodes = watch_.nodes();
+  keep(nodes);
+  if (!streams_.empty()) tell(nodes);
+}
+
+void FleetDesk::keep(const WatchedNodes& nodes) {
+  std::vector<History::Sample> samples;
+  std::map<std::string, double, std::less<>> power;  // of jobs
+  for (const WatchedNode& node : nodes.nodes) {
+    if (node.silent) continue;
+    samples.push_back({kNodes, node.node, figures_of(node)});
+    for (const WatchedGpu& gpu : node.gpus) {
+      if (!gpu.job.empty() && gpu.power) power[gpu.job] += gpu.power->value();
+    }
+  }
+  for (const Job* job : book_.jobs()) {
+    if (!is_alive(*job)) continue;
+    const auto known = power.find(job->id());
+    samples.push_back(
+        {kJobs, source_of(*job), figures_of(*job, known == power.end() ? std::nullopt : std::optional(known->second))});
+  }
+  history_.add(Seconds(now_seconds()), std::move(samples));
+}
+
+void FleetDesk::tell(const WatchedNodes& nodes) {
+  emit("fleet", to_json(fleet(nodes)));
+  for (const WatchedNode& node : nodes.nodes) {
+    const auto [before, is_new] = silent_.try_emplace(node.node, node.silent);
+    if (!is_new && before->second == node.silent) continue;
+    before->second = node.silent;
+    emit("node", to_json(node));
+  }
+  std::map<std::string, std::string> listings;
+  for (const Job* job : book_.jobs()) {
+    const nlohmann::ordered_json listing = to_json(listing_of(*job));
+    const std::string& text = listings[job->id()] = dump_json(listing);
+    if (const auto before = jobs_.find(job->id()); before == jobs_.end() || before->second != text)
+      emit("job", listing);
+  }
+  for (const auto& [id, listing] : jobs_) {
+    if (!listings.contains(id)) emit("deleted", to_json(JobDeleted{id, "the server does not know it any more"}));
+  }
+  jobs_ = std::move(listings);
+}
+
+void FleetDesk::subscribe(std::shared_ptr<EventStream> stream) {
+  const WatchedNodes nodes = watch_.nodes();
+  if (streams_.empty()) tell(nodes);  // to nobody: what has changed since there was a stream is no news
+  stream->send("fleet", dump_json(to_json(fleet(nodes))));
+  for (const WatchedNode& node : nodes.nodes) stream->send("node", dump_json(to_json(node)));
+  for (const Job* job : book_.jobs()) stream->send("job", dump_json(to_json(listing_of(*job))));
+  streams_.push_back(std::move(stream));
+}
+
+void FleetDesk::emit(std::string_view name, const nlohmann::ordered_json& data) {
+  const std::string text = dump_json(data);
+  std::erase_if(streams_, [&](const auto& stream) { return !stream->send(name, text); });
+}
+
+FleetStatus FleetDesk::fleet(const WatchedNodes& nodes) const {
+  FleetStatus all;
+  for (const Job* job : book_.jobs()) {
+    ++all.jobs;
+    if (job->state() == JobState::kReady) ++all.jobs_running;
+    const PromiseVerdict verdict = job->promise().known().verdict;
+    if (verdict == PromiseVerdict::kKept) ++all.promises_kept;
+    if (verdict == PromiseVerdict::kSlower || verdict == PromiseVerdict::kDearer) ++all.promises_missed;
+    all.slow_ranks += std::ssize(job->found().all());
+    const RankSavings savings = job->savings();
+    all.compared += savings.energy;
+    all.compared_at_maximum += savings.energy_at_maximum;
+    all.compared_promised += job->promised_energy();
+  }
+  for (const WatchedNode& node : nodes.nodes) {
+    ++all.nodes;
+    if (node.silent) {
+      ++all.nodes_silent;
+      continue;
+    }
+    for (const WatchedGpu& gpu : node.gpus) {
+      ++all.gpus;
+      if (!gpu.holder.empty()) ++all.gpus_leased;
+      if (gpu.health == GpuHealth::kUnwell || gpu.health == GpuHealth::kLost) ++all.gpus_unwell;
+      if (gpu.cap) ++all.gpus_capped;
+      if (gpu.power) all.power += *gpu.power;
+      if (!gpu.power) ++all.gpus_without_power;
+    }
+  }
+  return all;
+}
+
+void FleetDesk::answer_history(std::size_t table, const std::string& source, const Request& request, const Reply& reply,
+                               std::function<Response(const History::Rows&)> show) {
+  const double now = now_seconds();
+  const double until = query_time(request, "until_s", now + 1.0);
+  const double from = query_time(request, "from_s", std::max(until - kUsualPast, 0.0));
+  const double longest = static_cast<double>(History::kMostRows) * length_of(HistoryStep::kHours).value();
+  if (from > until) throw HttpError(400, "from_s is later than until_s");
+  if (until - from > longest) {
+    throw HttpError(400,
+                    fmt::format("from_s to until_s may be {} s at most; ask for one part after the other", longest));
+  }
+  history_.read(table, source, Seconds(from), Seconds(until), Seconds(now),
+                [this, reply, show = std::move(show)](History::Rows rows, const std::exception_ptr& error) {
+                  loop_.post([reply, show, rows = std::move(rows), error] {
+                    if (error) return reply.fail(error);
+                    reply.send(show(rows));
+                  });
+                });
+}
+
+void FleetDesk::add_routes(Router& router) {
+  router.add({"GET", "/v1/nodes", Handler([this](const Request& request) {
+                access_.need_administrator(request);
+                return json_response(200, to_json(watch_.nodes()));
+              })});
+  router.add({"GET", "/v1/fleet", Handler([this](const Request& request) {
+                access_.need_administrator(request);
+                return json_response(200, to_json(fleet(watch_.nodes())));
+              })});
+  router.add({"GET", "/v1/nodes/{node}/history", AsyncHandler([this](const Request& request, const Reply& reply) {
+                access_.need_administrator(request);
+                const std::string& node = request.parameters.at("node");
+                if (!options_.nodes.addresses.contains(node)) {
+                  throw HttpError(404, fmt::format("there is no node {}; GET /v1/nodes lists them", node));
+                }
+                answer_history(kNodes, node, request, reply, showing(NodeHistory{node, {}, {}}, node_row));
+              })});
+  router.add({"GET", "/v1/jobs/{job}/history", AsyncHandler([this](const Request& request, const Reply& reply) {
+                const Job* job = book_.find_job(request.parameters.at("job"));
+                if (job == nullptr) {
+                  throw HttpError(404, fmt::format("there is no job {}", request.parameters.at("job")));
+                }
+                access_.need_job(request, *job);
+                answer_history(kJobs, source_of(*job), request, reply, showing(JobHistory{job->id(), {}, {}}, job_row));
+              })});
+  router.add({"GET", "/v1/events", StreamHandler([this](const Request& request) {
+                access_.need_administrator(request);
+                if (streams_.size() >= options_.event_streams) {
+                  throw HttpError(429,
+                                  fmt::format("{} event streams are open, the most there may be", streams_.size()));
+                }
+                return [this](std::shared_ptr<EventStream> stream) { subscribe(std::move(stream)); };
+              })});
+}
+
+}  // namespace flyball

@@ -1,0 +1,61 @@
+// What an operator asks about all jobs and nodes together: GET /v1/nodes, /v1/fleet and /v1/events, and the past of a
+// node and of a job. It asks the nodes' agents, and keeps a row of figures of each node and job a second (fleet/).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+#include <nlohmann/json_fwd.hpp>
+
+#include "fleet/history.h"
+#include "fleet/node_watch.h"
+#include "net/event_loop.h"
+#include "net/router.h"
+#include "server/access.h"
+#include "server/job_book.h"
+#include "wire/fleet_messages.h"
+
+namespace flyball {
+
+struct FleetOptions {
+  NodeWatchOptions nodes;
+  std::string history;  // file; empty: in memory
+  std::size_t event_streams = 64;
+};
+
+// Loop's thread only.
+class FleetDesk {
+ public:
+  // Opens the history and begins to ask. `loop`, `book` and `access` must outlive this object. Throws what NodeWatch
+  // and History do.
+  FleetDesk(EventLoop& loop, const JobBook& book, const Access& access, FleetOptions options);
+
+  void add_routes(Router& router);
+
+ private:
+  void look();
+  void keep(const WatchedNodes& nodes);
+  void tell(const WatchedNodes& nodes);
+  // Tells the stream all that there is, and from then on what changes.
+  void subscribe(std::shared_ptr<EventStream> stream);
+  void emit(std::string_view name, const nlohmann::ordered_json& data);
+  void answer_history(std::size_t table, const std::string& source, const Request& request, const Reply& reply,
+                      std::function<Response(const History::Rows&)> show);
+  [[nodiscard]] FleetStatus fleet(const WatchedNodes& nodes) const;
+
+  EventLoop& loop_;
+  const JobBook& book_;
+  const Access& access_;
+  FleetOptions options_;
+  NodeWatch watch_;
+  History history_;
+  std::vector<std::shared_ptr<EventStream>> streams_;
+  std::map<std::string, bool> silent_;       // nodes, as they were told last
+  std::map<std::string, std::string> jobs_;  // listings, as they were told last
+  EventLoop::Handle timer_;
+};
+
+}  // namespace flyball

@@ -1,0 +1,148 @@
+// The descriptions of what is told of nodes, of the fleet and of their past.
+#include "wire/fleet_messages.h"
+
+#include "base/record.h"
+
+namespace flyball {
+namespace {
+
+constexpr const char* kFleetAnswer = "the server's answer";
+
+}  // namespace
+
+WatchedGpu watched(const GpuStatus& gpu) {
+  WatchedGpu told;
+  told.index = gpu.index;
+  told.uuid = gpu.uuid;
+  told.name = gpu.name;
+  told.health = gpu.health;
+  told.trouble = gpu.trouble;
+  told.power = gpu.power;
+  told.energy = gpu.energy;
+  told.clock = gpu.sm_clock;
+  told.temperature_celsius = gpu.temperature_celsius;
+  told.utilisation = gpu.utilisation;
+  told.power_limit = gpu.power_limit;
+  told.throttle_reasons = gpu.throttle_reasons;
+  if (gpu.cap) told.cap = gpu.cap->power_limit;
+  if (!gpu.lease) return told;
+  told.holder = gpu.lease->holder.text();
+  told.purpose = gpu.lease->purpose;
+  told.job = gpu.lease->job;
+  const auto settings = gpu.lease->settings.find(gpu.index);
+  if (settings != gpu.lease->settings.end() && settings->second.sm_clocks) {
+    told.asked_clock = settings->second.sm_clocks->maximum;
+  }
+  return told;
+}
+
+Record<WatchedGpu> description_of(const WatchedGpu* /*type*/) {
+  using R = WatchedGpu;
+  return Record<R>::answer("WatchedGpu", kFleetAnswer,
+                           "A GPU as its agent told it last. A reading is null where the device does not give it.")
+      .field("index", &R::index, "The agent's number of the GPU.", {.needed = true})
+      .field("uuid", &R::uuid, "The GPU's UUID; empty until the driver has opened the GPU.")
+      .field("name", &R::name, "Name of the GPU's model.")
+      .field("health", &R::health, "State of the GPU, as the agent tells it.")
+      .field("trouble", &R::trouble, "What is wrong, in words; empty when all is well.")
+      .field("power_w", &R::power, "Power that the GPU draws.")
+      .field("energy_j", &R::energy, "Energy of the GPU since its driver was loaded.")
+      .field("clock_mhz", &R::clock, "SM clock.")
+      .field("asked_clock_mhz", &R::asked_clock,
+             "The highest SM clock that the GPU's lease lets it have; null where it sets none.")
+      .field("temperature_c", &R::temperature_celsius, "Temperature of the GPU, in degrees Celsius.")
+      .field("utilisation", &R::utilisation, "Share of time in which a kernel ran, from 0 to 1.")
+      .field("power_limit_w", &R::power_limit, "The power limit in force.")
+      .field("throttle_reasons", &R::throttle_reasons, "Reasons why clocks are below what was asked for.")
+      .field("holder", &R::holder, "Who holds the GPU's lease; empty where nobody does.")
+      .field("purpose", &R::purpose, "What the lease is for, in its holder's words.")
+      .field("job", &R::job, "The job whose training the lease is for; empty where it names none.")
+      .field("cap_w", &R::cap, "The power limit that a holder who was lost has left; null where there is none.");
+}
+
+Record<WatchedNode> description_of(const WatchedNode* /*type*/) {
+  using R = WatchedNode;
+  return Record<R>::answer("WatchedNode", kFleetAnswer, "A node whose agent the server asks.")
+      .field("node", &R::node, "The node's name in the server's list of agents.", {.needed = true})
+      .field("address", &R::address, "Address of the node's agent.")
+      .field("silent", &R::silent, "Whether the agent does not answer; the GPUs are then as it told them last.",
+             {.needed = true})
+      .field("age_s", &R::age, "Age of the agent's last answer; null where there was none.")
+      .field("trouble", &R::trouble, "Why the last question was not answered; empty where it was.")
+      .field("version", &R::version, "Version of the agent.")
+      .field("gpus", &R::gpus, "All GPUs of the node.");
+}
+
+Record<WatchedNodes> description_of(const WatchedNodes* /*type*/) {
+  return Record<WatchedNodes>::answer("WatchedNodes", kFleetAnswer)
+      .field("nodes", &WatchedNodes::nodes, "All nodes of the server's list, by name.");
+}
+
+Record<FleetStatus> description_of(const FleetStatus* /*type*/) {
+  using R = FleetStatus;
+  return Record<R>::answer("FleetStatus", kFleetAnswer, "All jobs and nodes together.")
+      .field("jobs", &R::jobs, "Jobs that the server knows.")
+      .field("jobs_running", &R::jobs_running, "Jobs with schedules whose ranks were heard lately.")
+      .field("promises_kept", &R::promises_kept, "Jobs whose plan keeps its promise.")
+      .field("promises_missed", &R::promises_missed, "Jobs whose plan is slower or dearer than promised.")
+      .field("slow_ranks", &R::slow_ranks, "Ranks that compute slower than when they were profiled.")
+      .field("nodes", &R::nodes, "Nodes whose agents the server asks.")
+      .field("nodes_silent", &R::nodes_silent, "Nodes whose agents do not answer; nothing below counts their GPUs.")
+      .field("gpus", &R::gpus, "GPUs of the other nodes.")
+      .field("gpus_leased", &R::gpus_leased, "GPUs that somebody has leased.")
+      .field("gpus_unwell", &R::gpus_unwell, "GPUs that hang or are lost.")
+      .field("gpus_capped", &R::gpus_capped, "GPUs whose power limit a holder who was lost has left low.")
+      .field("gpus_without_power", &R::gpus_without_power, "GPUs that do not tell their power.")
+      .field("power_w", &R::power, "Power of all GPUs that tell it.")
+      .field("compared_energy_j", &R::compared,
+             "Energy of all iterations that are compared with maximum clocks, of all jobs that the server knows.")
+      .field("compared_energy_at_maximum_j", &R::compared_at_maximum, "What they would have taken at maximum clocks.")
+      .field("compared_energy_promised_j", &R::compared_promised, "What they take as promised.");
+}
+
+Record<NodeHistoryRow> description_of(const NodeHistoryRow* /*type*/) {
+  using R = NodeHistoryRow;
+  return Record<R>::answer("NodeHistoryRow", kFleetAnswer,
+                           "Means over the row's step; null where nothing was known. Silent times have no row.")
+      .field("time_s", &R::time, "Unix time at which the row begins.", {.needed = true})
+      .field("power_w", &R::power, "Power of all GPUs of the node.")
+      .field("clock_mhz", &R::clock, "Mean SM clock of its GPUs.")
+      .field("temperature_c", &R::temperature_celsius, "Highest temperature of its GPUs.")
+      .field("gpus_leased", &R::gpus_leased, "GPUs that somebody had leased.")
+      .field("gpus_throttled", &R::gpus_throttled,
+             "GPUs whose clocks were held back by their power limit, their temperature or their board.");
+}
+
+Record<NodeHistory> description_of(const NodeHistory* /*type*/) {
+  using R = NodeHistory;
+  return Record<R>::answer("NodeHistory", kFleetAnswer, "A node's past.")
+      .field("node", &R::node, "Name of the node.", {.needed = true})
+      .field("step", &R::step, "Time from one row to the next.")
+      .field("rows", &R::rows, "Rows, the oldest first.");
+}
+
+Record<JobHistoryRow> description_of(const JobHistoryRow* /*type*/) {
+  using R = JobHistoryRow;
+  return Record<R>::answer("JobHistoryRow", kFleetAnswer,
+                           "Means over the row's step, and of energies, ranks and versions the highest; null where "
+                           "nothing was known.")
+      .field("time_s", &R::time, "Unix time at which the row begins.", {.needed = true})
+      .field("power_w", &R::power, "Power of all GPUs whose lease names the job, of nodes that the server asks.")
+      .field("iteration_s", &R::iteration, "Time of an iteration, as the ranks measured it.")
+      .field("promised_iteration_s", &R::promised, "Time of an iteration that was promised.")
+      .field("iteration_at_maximum_s", &R::at_maximum, "Time of an iteration at maximum clocks.")
+      .field("saved_j", &R::saved, "Energy saved so far against maximum clocks.")
+      .field("promised_saved_j", &R::promised_saved, "Energy that should have been saved so far, as promised.")
+      .field("slow_ranks", &R::slow_ranks, "Ranks that computed slower than when they were profiled.")
+      .field("version", &R::version, "Version of the schedules in force.");
+}
+
+Record<JobHistory> description_of(const JobHistory* /*type*/) {
+  using R = JobHistory;
+  return Record<R>::answer("JobHistory", kFleetAnswer, "A job's past.")
+      .field("job", &R::job, "The job's id.", {.needed = true})
+      .field("step", &R::step, "Time from one row to the next.")
+      .field("rows", &R::rows, "Rows, the oldest first.");
+}
+
+}  // namespace flyball

@@ -1,0 +1,126 @@
+// What a planning server tells of the nodes whose agents it asks, of all jobs and nodes together, and of their past, as
+// values. fleet_messages.cpp describes each once (base/record.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/described.h"
+#include "base/names.h"
+#include "base/units.h"
+#include "wire/agent_messages.h"
+
+namespace flyball {
+
+// A GPU as its agent told it last. A reading is empty where the device does not give it.
+struct WatchedGpu {
+  std::size_t index = 0;
+  std::string uuid;
+  std::string name;
+  GpuHealth health = GpuHealth::kWell;
+  std::string trouble;
+  std::optional<Watts> power;
+  std::optional<Joules> energy;
+  std::optional<Megahertz> clock;
+  std::optional<Megahertz> asked_clock;  // the highest that its lease lets it have; none: it sets none
+  std::optional<double> temperature_celsius;
+  std::optional<double> utilisation;
+  std::optional<Watts> power_limit;
+  std::vector<std::string> throttle_reasons;
+  std::string holder;  // of its lease, in words; empty: nobody has leased it
+  std::string purpose;
+  std::string job;  // whose training that lease is for; empty: of none
+  std::optional<Watts> cap;
+};
+
+// One of GET /v1/nodes.
+struct WatchedNode {
+  std::string node;              // as the server's administrator calls it
+  std::string address;           // of its agent
+  bool silent = true;            // there is no answer, or none that is new
+  std::optional<Seconds> age;    // of the last answer
+  std::string trouble;           // why the last question was not answered; empty: it was
+  std::string version;           // of the agent
+  std::vector<WatchedGpu> gpus;  // by the last answer, whatever its age
+};
+struct WatchedNodes {
+  std::vector<WatchedNode> nodes;
+};
+
+// GET /v1/fleet. GPUs are those of nodes that are not silent.
+struct FleetStatus {
+  std::int64_t jobs = 0;
+  std::int64_t jobs_running = 0;   // that have schedules and were heard lately
+  std::int64_t promises_kept = 0;  // jobs by what their ranks say of the plan
+  std::int64_t promises_missed = 0;
+  std::int64_t slow_ranks = 0;
+  std::int64_t nodes = 0;
+  std::int64_t nodes_silent = 0;
+  std::int64_t gpus = 0;
+  std::int64_t gpus_leased = 0;
+  std::int64_t gpus_unwell = 0;
+  std::int64_t gpus_capped = 0;  // by a holder that was lost
+  std::int64_t gpus_without_power = 0;
+  Watts power;  // of all GPUs that tell it
+  // Of all iterations whose energy is compared with that of maximum clocks, by the jobs' ledgers.
+  Joules compared;
+  Joules compared_at_maximum;
+  Joules compared_promised;
+};
+
+// How far apart rows of a history are; the finest that reaches back far enough is told.
+enum class HistoryStep { kSeconds, kMinutes, kHours };
+template <>
+inline constexpr auto kNamesOf<HistoryStep> = name_list("second", "minute", "hour");
+[[nodiscard]] constexpr Seconds length_of(HistoryStep step) {
+  return Seconds(step == HistoryStep::kSeconds ? 1.0 : step == HistoryStep::kMinutes ? 60.0 : 3600.0);
+}
+
+// Rows of GET /v1/nodes/{node}/history and GET /v1/jobs/{job}/history, the oldest first. A time in which nothing was
+// known of the node or the job has no row.
+struct NodeHistoryRow {
+  Seconds time;  // Unix time of the row's begin
+  std::optional<Watts> power;
+  std::optional<Megahertz> clock;
+  std::optional<double> temperature_celsius;
+  std::optional<double> gpus_leased;
+  std::optional<double> gpus_throttled;
+};
+struct NodeHistory {
+  std::string node;
+  HistoryStep step = HistoryStep::kSeconds;
+  std::vector<NodeHistoryRow> rows;
+};
+
+struct JobHistoryRow {
+  Seconds time;
+  std::optional<Watts> power;
+  std::optional<Seconds> iteration;
+  std::optional<Seconds> promised;
+  std::optional<Seconds> at_maximum;
+  std::optional<Joules> saved;
+  std::optional<Joules> promised_saved;
+  std::optional<double> slow_ranks;
+  std::optional<double> version;
+};
+struct JobHistory {
+  std::string job;
+  HistoryStep step = HistoryStep::kSeconds;
+  std::vector<JobHistoryRow> rows;
+};
+
+// Returns what is told of a GPU in place of all that its agent says.
+[[nodiscard]] WatchedGpu watched(const GpuStatus& gpu);
+
+[[nodiscard]] Record<WatchedGpu> description_of(const WatchedGpu*);
+[[nodiscard]] Record<WatchedNode> description_of(const WatchedNode*);
+[[nodiscard]] Record<WatchedNodes> description_of(const WatchedNodes*);
+[[nodiscard]] Record<FleetStatus> description_of(const FleetStatus*);
+[[nodiscard]] Record<NodeHistoryRow> description_of(const NodeHistoryRow*);
+[[nodiscard]] Record<NodeHistory> description_of(const NodeHistory*);
+[[nodiscard]] Record<JobHistoryRow> description_of(const JobHistoryRow*);
+[[nodiscard]] Record<JobHistory> description_of(const JobHistory*);
+
+}  // namespace flyball

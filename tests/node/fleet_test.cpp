@@ -1,0 +1,174 @@
+// A planning server that asks two agents, with GPUs in memory, how their nodes are.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "server/test_server.h"
+#include "support/agent_host.h"
+#include "support/event_stream.h"
+
+namespace flyball {
+namespace {
+
+using testing::AgentHost;
+using testing::Client;
+using ::testing::HasSubstr;
+using testing::kAdministrator;
+using testing::ServerEvent;
+using testing::ServerThread;
+using testing::small_job;
+
+class Fleet : public ::testing::Test {
+ protected:
+  PlanningServerOptions options() {
+    PlanningServerOptions made = testing::local_options();
+    made.administrator_token = kAdministrator;
+    made.fleet.nodes.addresses = {{"n1", first_.config.socket_path}, {"n2", second_.config.socket_path}};
+    made.fleet.nodes.period = Seconds(0.05);
+    made.fleet.nodes.silent_after = Seconds(3.0);
+    return made;
+  }
+
+  // Asks until the answer is as wanted, for as long as a very busy machine may take.
+  nlohmann::json ask_until(const std::string& target, const std::function<bool(const nlohmann::json&)>& wanted) {
+    nlohmann::json told;
+    for (int i = 0; i < 600; ++i) {
+      told = client_.get(target);
+      if (wanted(told)) return told;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    ADD_FAILURE() << target << " has never been as expected: " << told.dump(2);
+    return told;
+  }
+
+  // GPU i of a node in memory draws 100 + i W.
+  AgentHost first_{2};
+  AgentHost second_{3};
+  ServerThread server_{options()};
+  Client client_{server_.port(), kAdministrator};
+};
+
+TEST_F(Fleet, TellsNodesAndWhatTheirGpusDo) {
+  LeaseRequest request;
+  request.gpus = {1};
+  request.job = "job";
+  request.purpose = "a training";
+  AgentLease lease = AgentClient(first_.endpoint(), "").lease(request);
+  lease.lock_sm_clocks(1, {Megahertz(1005), Megahertz(1005)});
+  const nlohmann::json told = ask_until("/v1/nodes", [](const nlohmann::json& now) {
+    return now["nodes"][1]["silent"] == false && now["nodes"][0]["gpus"].size() == 2 &&
+           now["nodes"][0]["gpus"][1]["asked_clock_mhz"] == 1005;
+  });
+  const nlohmann::json& gpu = told["nodes"][0]["gpus"][1];
+  EXPECT_EQ(told["nodes"][0]["node"], "n1");
+  EXPECT_EQ(gpu["job"], "job");
+  EXPECT_EQ(gpu["purpose"], "a training");
+  EXPECT_EQ(gpu["power_w"], 101.0);
+  EXPECT_EQ(told["nodes"][1]["gpus"].size(), 3u);
+  EXPECT_EQ(told["nodes"][1]["gpus"][0]["holder"], "");
+  const nlohmann::json fleet = client_.get("/v1/fleet");
+  EXPECT_EQ(fleet["nodes"], 2);
+  EXPECT_EQ(fleet["gpus"], 5);
+  EXPECT_EQ(fleet["gpus_leased"], 1);
+  EXPECT_EQ(fleet["power_w"], 100.0 + 101.0 + 100.0 + 101.0 + 102.0);
+}
+
+TEST_F(Fleet, ASilentNodeIsToldAsSuchAndNotAsZero) {
+  (void)ask_until("/v1/fleet", [](const nlohmann::json& now) { return now["gpus"] == 5; });
+  second_.kill();
+  const nlohmann::json fleet =
+      ask_until("/v1/fleet", [](const nlohmann::json& now) { return now["nodes_silent"] == 1; });
+  EXPECT_EQ(fleet["gpus"], 2);
+  EXPECT_EQ(fleet["power_w"], 201.0);
+  const nlohmann::json node = client_.get("/v1/nodes")["nodes"][1];
+  EXPECT_EQ(node["gpus"].size(), 3u) << "as they were told last";
+  EXPECT_GE(node["age_s"], 3.0);
+  EXPECT_NE(node["trouble"], "");
+  // Rows of the history end, where the other node's go on.
+  const auto rows = [&](const std::string& name) { return client_.get("/v1/nodes/" + name + "/history")["rows"]; };
+  const std::size_t before = rows("n1").size();
+  (void)ask_until("/v1/nodes/n1/history", [&](const nlohmann::json& now) { return now["rows"].size() > before + 1; });
+  const nlohmann::json silent = rows("n2");
+  const nlohmann::json answering = rows("n1");
+  ASSERT_FALSE(silent.empty());
+  EXPECT_LT(silent.back()["time_s"], answering.back()["time_s"]);
+  for (const nlohmann::json& row : silent) EXPECT_EQ(row["power_w"], 303.0);
+}
+
+TEST_F(Fleet, AJobHasTheWattsOfGpusThatAreLeasedForIt) {
+  client_.post("/v1/jobs", to_json(small_job()), 201);
+  LeaseRequest request;
+  request.gpus = {0, 2};
+  request.job = "job";
+  AgentLease lease = AgentClient(second_.endpoint(), "").lease(request);
+  const nlohmann::json told = ask_until("/v1/jobs/job/history", [](const nlohmann::json& now) {
+    return !now["rows"].empty() && !now["rows"].back()["power_w"].is_null();
+  });
+  EXPECT_EQ(told["step"], "second");
+  EXPECT_EQ(told["rows"].back()["power_w"], 100.0 + 102.0);
+  EXPECT_TRUE(told["rows"].back()["saved_j"].is_null()) << "nothing has been compared";
+  EXPECT_TRUE(told["rows"].back()["version"].is_null()) << "there is no plan";
+  lease.release();
+  (void)ask_until("/v1/fleet", [](const nlohmann::json& now) { return now["gpus_leased"] == 0; });
+  // Another job of that name knows nothing of it.
+  EXPECT_EQ(client_.ask("DELETE", "/v1/jobs/job").status, 204u);
+  client_.post("/v1/jobs", to_json(small_job()), 201);
+  const nlohmann::json other =
+      ask_until("/v1/jobs/job/history", [](const nlohmann::json& now) { return !now["rows"].empty(); });
+  for (const nlohmann::json& row : other["rows"]) EXPECT_TRUE(row["power_w"].is_null()) << other.dump();
+}
+
+TEST_F(Fleet, EventsTellWhatChanges) {
+  std::vector<std::string> seen;
+  std::thread later([&] {
+    (void)ask_until("/v1/fleet", [](const nlohmann::json& now) { return now["gpus"] == 5; });
+    client_.post("/v1/jobs", to_json(small_job()), 201);
+    first_.kill();
+  });
+  bool silent = false;
+  bool job = false;
+  bool talked = false;
+  testing::follow_events(
+      testing::RawSocket(server_.port()), "/v1/events",
+      [&](const ServerEvent& event) {
+        const nlohmann::json data = nlohmann::json::parse(event.data);
+        if (event.name == "node" && data["node"] == "n1") {
+          talked = talked || data["silent"] == false;
+          silent = talked && data["silent"] == true;
+        }
+        if (event.name == "job") job = data["job"] == "job" && data["state"] == "registering";
+        return !(silent && job);
+      },
+      kAdministrator);
+  later.join();
+  EXPECT_TRUE(silent);
+  EXPECT_TRUE(job);
+}
+
+TEST_F(Fleet, TakesTheAdministratorsToken) {
+  client_.post("/v1/jobs", to_json(small_job()), 201);
+  Client stranger(server_.port());
+  for (const char* const target :
+       {"/v1/nodes", "/v1/fleet", "/v1/nodes/n1/history", "/v1/jobs/job/history", "/v1/events"}) {
+    EXPECT_EQ(stranger.ask("GET", target).status, 401u) << target;
+  }
+  Client owner(server_.port(), testing::kToken);
+  EXPECT_EQ(owner.ask("GET", "/v1/jobs/job/history").status, 200u);
+  EXPECT_EQ(owner.ask("GET", "/v1/fleet").status, 403u);
+}
+
+TEST_F(Fleet, RefusesTimesThatAreNone) {
+  const auto refused = [&](const std::string& query) { return client_.ask("GET", "/v1/nodes/n1/history" + query); };
+  EXPECT_EQ(refused("?from_s=yesterday").status, 400u);
+  EXPECT_EQ(refused("?from_s=-1").status, 400u);
+  EXPECT_EQ(refused("?from_s=20&until_s=10").status, 400u);
+  EXPECT_THAT(refused("?from_s=0&until_s=1800000000").body, HasSubstr("ask for one part after the other"));
+  EXPECT_EQ(client_.ask("GET", "/v1/nodes/n9/history").status, 404u);
+  EXPECT_EQ(client_.ask("GET", "/v1/jobs/none/history").status, 404u);
+}
+
+}  // namespace
+}  // namespace flyball
