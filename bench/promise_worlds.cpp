@@ -2,7 +2,9 @@
 // several sets of boards. Virtual time: what else the machine does plays no part. Prints a Markdown table.
 //
 // Usage: promise_worlds [--seeds N] [--planner NAME] [--world N] [--switch-latency S] [--steps-per-clock N]
-// [--iterations N] [--no-transfers] [--no-loading] [--no-lead] [--ideal]; exit status 1 where a promise is not kept.
+// [--iterations N] [--no-transfers] [--no-loading] [--no-lead] [--ideal]; exit status 1 where a promise is not kept:
+// time or saving is more than a point off, or a planner that promises what maximum clocks take needs 1 % more than
+// they. uniform and those of Zeus take the least energy, whatever the time.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -120,6 +122,7 @@ int run(int argc, char** argv) {
       std::vector<double> saving;
       double worst_time = 0.0;
       double worst_saving = 0.0;
+      double slowest = 0.0;
       for (int seed = 1; seed <= seeds; ++seed) {
         TrainingWorld world = named.world;
         world.seed = ideal ? 0 : static_cast<std::uint32_t>(seed);
@@ -133,12 +136,15 @@ int run(int argc, char** argv) {
         promised_saving.push_back(found.promised_saving);
         slower.push_back(found.slower);
         saving.push_back(found.saving);
+        slowest = std::max(slowest, found.slower);
         const double off = found.slower - found.promised_slower;
         if (std::abs(off) > std::abs(worst_time)) worst_time = off;
         const double less = found.saving - found.promised_saving;
         if (std::abs(less) > std::abs(worst_saving)) worst_saving = less;
       }
-      const bool kept = std::abs(worst_time) <= 1.0 && std::abs(worst_saving) <= 1.0;
+      const std::string_view name = planner;
+      const bool keeps_time = name == "perseus" || name == "joint" || name == "envpipe";
+      const bool kept = std::abs(worst_time) <= 1.0 && std::abs(worst_saving) <= 1.0 && (slowest <= 1.0 || !keeps_time);
       all_kept = all_kept && kept;
       const auto text = [](const Spread& spread) {
         return fmt::format("{:.2f} ± {:.2f}", spread.mean, spread.deviation);

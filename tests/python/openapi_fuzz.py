@@ -70,15 +70,19 @@ def fuzz(schemathesis, folder, document, url, parameters, left_out, examples):
 
 
 def fuzz_server(schemathesis, folder, examples):
+    agents = Path(folder) / "agents"
+    agents.write_text(f"n1 {folder}/none.sock\n")  # a silent node
     server = subprocess.Popen(
-        [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--database", f"{folder}/server.db", "--rate", "100000"],
+        [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--database", f"{folder}/server.db", "--agents", agents, "--rate",
+         "100000"],
         stdout=subprocess.PIPE, text=True,
     )
     try:
         url = server.stdout.readline().split()[-1]
         prepare(url)
-        status = fuzz(schemathesis, folder, "docs/openapi.yaml", url, {"path.job": "fuzz", "path.rank": 0, "query.wait_s": 0.01},
-                      ["getEvents", "zeusGetSchedule", "deleteJob"], examples)
+        status = fuzz(schemathesis, folder, "docs/openapi.yaml", url,
+                      {"path.job": "fuzz", "path.rank": 0, "path.node": "n1", "query.wait_s": 0.01},
+                      ["getEvents", "getFleetEvents", "zeusGetSchedule", "deleteJob"], examples)
         if server.poll() is not None:
             print(f"the server has ended with {server.returncode}")
             return 1
