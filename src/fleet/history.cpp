@@ -23,14 +23,15 @@ constexpr std::int64_t kFormat = 1;
 constexpr std::size_t kMostWaiting = 600;  // batches, one a second
 constexpr std::int64_t kMinute = 60;
 constexpr std::int64_t kHour = 3600;
+constexpr std::int64_t kDay = 24 * kHour;
+constexpr std::int64_t kYear = 366 * kDay;
 
 struct Keep {
   HistoryStep step;
   std::int64_t seconds;  // how long its rows are kept
 };
-constexpr std::array<Keep, 3> kKept = {{{HistoryStep::kSeconds, kHour},
-                                        {HistoryStep::kMinutes, 31 * 24 * kHour},
-                                        {HistoryStep::kHours, 5 * 366 * 24 * kHour}}};
+constexpr std::array<Keep, 3> kKept = {
+    {{HistoryStep::kSeconds, kHour}, {HistoryStep::kMinutes, 31 * kDay}, {HistoryStep::kHours, 5 * kYear}}};
 
 std::int64_t seconds_of(HistoryStep step) { return std::llround(length_of(step).value()); }
 
