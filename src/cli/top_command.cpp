@@ -1,131 +1,59 @@
-// flyball top: the node's GPUs, live.
+// flyball top: the GPUs of a node, or of many, live.
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/stat.h>
-#include <termios.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
-#include "agent/node_reader.h"
 #include "base/error.h"
 #include "base/monotonic_time.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/interrupt.h"
 #include "cli/option_values.h"
+#include "cli/top_screen.h"
+#include "cli/top_source.h"
 #include "cli/top_view.h"
 #include "client/agent_client.h"
 #include "client/energy_begin.h"
-#include "client/measurement.h"
+#include "client/plan_server.h"
 
 namespace flyball {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = TopScreen::Clock;
 
 constexpr Seconds kDefaultInterval{1.0};
 constexpr Seconds kLeastInterval{0.05};
+constexpr std::size_t kPast = 60;  // readings of power that are kept
+
+constexpr const char* kHelp =
+    "flyball top\n"
+    "\n"
+    "  up, down, k, j      scroll by a row\n"
+    "  page up, page down  scroll by a page\n"
+    "  home, end           to the first row, to the last\n"
+    "  p c t u e           by power, clock, temperature, use, energy, highest first\n"
+    "  g o                 by GPU, by job\n"
+    "  ? h                 this help; any key ends it\n"
+    "  q, Ctrl-C           quit\n"
+    "\n"
+    "An asterisk marks a clock that a lease has locked, and a power limit that a\n"
+    "holder who was lost has left. \"lately\" shows the last readings of power, as\n"
+    "high as their share of the limit.\n";
 
 struct TopOptions {
-  std::optional<std::string> agent;
-  bool direct = false;
+  TopSourceOptions source;
   bool once = false;
   std::optional<Seconds> interval;
+  std::optional<std::string> order;
   std::optional<std::string> format;
-};
-
-struct Source {
-  std::string name;
-  std::function<NodeStatus()> read;
-};
-
-Source agent_source(const Endpoint& endpoint) {
-  const auto client = std::make_shared<AgentClient>(endpoint);
-  return {"agent at " + endpoint.text(), [client] { return client->devices(); }};
-}
-
-Source direct_source() {
-  const MachineDevices machine = open_machine();
-  const auto reader = std::make_shared<NodeReader>(machine, machine.cpus);
-  return {"read from the devices; without an agent there are no leases", [reader] { return reader->read(); }};
-}
-
-Source choose_source(const TopOptions& options) {
-  if (options.direct && options.agent) throw UsageError("--direct and --agent exclude each other");
-  if (options.direct) return direct_source();
-  if (options.agent) return agent_source(parse_endpoint(*options.agent));
-  const Endpoint usual = default_agent_endpoint();
-  struct stat there {};
-  const bool agent_runs = usual.socket_path.empty() || ::stat(usual.socket_path.c_str(), &there) == 0;
-  return agent_runs ? agent_source(usual) : direct_source();
-}
-
-// Switches the terminal to its alternate screen, without echo and with keys told at once; the destructor brings
-// everything back.
-class Screen {
- public:
-  Screen() {
-    has_keys_ = ::isatty(STDIN_FILENO) != 0 && ::tcgetattr(STDIN_FILENO, &before_) == 0;
-    if (has_keys_) {
-      termios raw = before_;
-      raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-      raw.c_cc[VMIN] = 0;
-      raw.c_cc[VTIME] = 0;
-      ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-    }
-    print_data("\x1b[?1049h\x1b[?25l");
-  }
-  ~Screen() {
-    if (has_keys_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
-    static constexpr char kBack[] = "\x1b[?25h\x1b[?1049l";
-    [[maybe_unused]] const ssize_t written = ::write(STDOUT_FILENO, kBack, sizeof kBack - 1);
-  }
-  Screen(const Screen&) = delete;
-  Screen& operator=(const Screen&) = delete;
-
-  // Draws over what is there, line by line, so that nothing flickers.
-  void show(const std::string& text) const {
-    std::string out = "\x1b[H";
-    for (const char c : text) {
-      if (c == '\n') out += "\x1b[K\r";
-      out += c;
-    }
-    print_data(out + "\x1b[J");
-  }
-
-  // Whether the terminal that was drawn on has gone away. Nobody looks any more then, so that this ends the program.
-  [[nodiscard]] static bool is_gone() {
-    pollfd terminal{STDOUT_FILENO, 0, 0};
-    return ::poll(&terminal, 1, 0) == 1 && (terminal.revents & (POLLHUP | POLLERR)) != 0;
-  }
-
-  // Waits for the time or for 'q', for which it returns true.
-  [[nodiscard]] bool wait_quits(Clock::time_point until) const {
-    while (true) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-      if (left <= 0) return false;
-      pollfd keys{has_keys_ ? STDIN_FILENO : -1, POLLIN, 0};
-      if (::poll(&keys, 1, static_cast<int>(left)) <= 0) return false;  // time is up, or a signal came
-      char key = 0;
-      const ssize_t count = ::read(STDIN_FILENO, &key, 1);
-      if (count < 0 && errno == EINTR) continue;
-      if (count != 1 || key == 'q' || key == 'Q') return true;  // without a terminal nobody looks any more
-    }
-  }
-
- private:
-  termios before_{};
-  bool has_keys_ = false;
 };
 
 bool may_colour() {
@@ -133,15 +61,37 @@ bool may_colour() {
   return ::isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0');
 }
 
-// While the agent is away, the last look stays on the screen. An agent's refusal remains an error.
-void look_again(const Source& source, TopFrame& frame, bool tell) {
+// Takes a look into the frame: nodes that are new count their energy from here.
+void take(TopFrame& frame, TopLook look) {
+  std::vector<TopNode> nodes;
+  for (TopLook::Node& seen : look.nodes) {
+    const auto before =
+        std::ranges::find_if(frame.nodes, [&](const TopNode& one) { return one.now.node == seen.status.node; });
+    TopNode node{before == frame.nodes.end() ? seen.status : std::move(before->first), {}, std::move(seen.silent)};
+    if (before != frame.nodes.end()) move_energy_begin(node.first, before->now, seen.status);
+    for (const GpuStatus& gpu : seen.status.gpus) {
+      if (!gpu.power) continue;
+      std::vector<double>& past = frame.powers[gpu.uuid];
+      if (past.size() >= kPast) past.erase(past.begin());
+      past.push_back(gpu.power->value());
+    }
+    node.now = std::move(seen.status);
+    nodes.push_back(std::move(node));
+  }
+  frame.nodes = std::move(nodes);
+  frame.jobs = std::move(look.jobs);
+}
+
+// While nobody answers, the last look stays on the screen. A refusal remains an error.
+void look_again(const TopSource& source, TopFrame& frame, bool tell) {
+  const char* const who = source.has_nodes ? "server" : "agent";
   try {
-    NodeStatus now = source.read();
-    move_energy_begin(frame.first, frame.now, now);
-    frame.now = std::move(now);
-    if (tell && !frame.away.empty()) print_warning("the agent is back");
+    take(frame, source.look());
+    if (tell && !frame.away.empty()) print_warning(fmt::format("the {} is back", who));
     frame.away.clear();
   } catch (const AgentRefusal&) {
+    throw;
+  } catch (const ServerRefusal&) {
     throw;
   } catch (const SystemError& error) {
     if (tell && frame.away.empty()) print_warning(fmt::format("{}; trying again", error.what()));
@@ -149,8 +99,60 @@ void look_again(const Source& source, TopFrame& frame, bool tell) {
   }
 }
 
+std::optional<TopOrder> order_of(char letter) {
+  switch (letter) {
+    case 'g': return TopOrder::kGpu;
+    case 'p': return TopOrder::kPower;
+    case 'c': return TopOrder::kClock;
+    case 't': return TopOrder::kTemperature;
+    case 'u': return TopOrder::kUse;
+    case 'e': return TopOrder::kEnergy;
+    case 'o': return TopOrder::kJob;
+    default: return std::nullopt;
+  }
+}
+
+// Shows the frame until it is time for the next look, and does what keys say. Returns whether to quit.
+class Pager {
+ public:
+  [[nodiscard]] bool show(const TopScreen& screen, TopFrame& frame, Clock::time_point until) {
+    while (true) {
+      frame.columns = terminal_columns(STDOUT_FILENO);
+      frame.lines = TopScreen::lines();
+      screen.show(helps_ ? kHelp : draw_top(frame));
+      const TopPress press = screen.wait(until);
+      if (press.key == TopKey::kNone) return false;
+      if (press.key == TopKey::kQuit) return true;
+      helps_ = !helps_ && press.key == TopKey::kHelp;
+      scroll(frame, press.key);
+      if (const auto order = order_of(press.letter)) frame.order = *order;
+    }
+  }
+
+ private:
+  static void scroll(TopFrame& frame, TopKey key) {
+    const TopRows rows = rows_of_top(frame);
+    const std::size_t last = rows.all - rows.shown;
+    const std::size_t page = std::max<std::size_t>(rows.shown, 1);
+    frame.offset = std::min(frame.offset, last);
+    if (key == TopKey::kUp) frame.offset -= std::min<std::size_t>(frame.offset, 1);
+    if (key == TopKey::kPageUp) frame.offset -= std::min(frame.offset, page);
+    if (key == TopKey::kDown) frame.offset = std::min(frame.offset + 1, last);
+    if (key == TopKey::kPageDown) frame.offset = std::min(frame.offset + page, last);
+    if (key == TopKey::kHome) frame.offset = 0;
+    if (key == TopKey::kEnd) frame.offset = last;
+  }
+
+  bool helps_ = false;
+};
+
+void sleep_until(Clock::time_point due) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(due - Clock::now()).count();
+  ::poll(nullptr, 0, static_cast<int>(std::max<std::int64_t>(left, 0)));  // a signal ends it
+}
+
 void run_top(const TopOptions& options) {
-  const Source source = choose_source(options);
+  const TopSource source = choose_source(options.source);
   const Seconds interval = options.interval.value_or(kDefaultInterval);
   if (interval < kLeastInterval) throw UsageError("--interval takes at least 50ms");
   const bool json = options.format == "json";
@@ -158,36 +160,35 @@ void run_top(const TopOptions& options) {
 
   TopFrame frame;
   frame.source = source.name;
-  frame.first = source.read();
-  frame.now = frame.first;
+  frame.has_nodes = source.has_nodes;
+  if (options.order) frame.order = value_named<TopOrder>(*options.order).value_or(TopOrder::kGpu);
+  take(frame, source.look());
   const auto begin = Clock::now();
-  if (options.once && !json) frame.columns = ::isatty(STDOUT_FILENO) != 0 ? terminal_columns(STDOUT_FILENO) : 120;
-  if (options.once) return print_result(json ? top_json(frame) : draw_top(frame));
+  if (options.once) {
+    frame.powers.clear();  // of one look there is no past
+    frame.columns = ::isatty(STDOUT_FILENO) != 0 ? terminal_columns(STDOUT_FILENO) : 120;
+    return print_result(json ? top_json(frame) : draw_top(frame));
+  }
 
   const InterruptGuard interrupt;
-  std::optional<Screen> screen;
+  std::optional<TopScreen> screen;
   if (live) screen.emplace();
+  Pager pager;
   frame.colour = may_colour();
   for (auto due = begin; !interrupt.interrupted();) {
     frame.elapsed = Seconds(std::chrono::duration<double>(Clock::now() - begin).count());
-    frame.columns = terminal_columns(STDOUT_FILENO);
+    due = std::max(due + duration_of(interval), Clock::now());
     if (live) {
       try {
-        screen->show(draw_top(frame) + "\nq quits\n");
+        if (pager.show(*screen, frame, due)) return;
       } catch (const SystemError&) {
-        if (Screen::is_gone()) return;
+        if (TopScreen::is_gone()) return;
         throw;
       }
     } else {
+      frame.columns = terminal_columns(STDOUT_FILENO);
       print_data(json ? top_json(frame) : draw_top(frame) + "\n");
-    }
-    due += duration_of(interval);
-    if (due < Clock::now()) due = Clock::now();
-    if (live) {
-      if (screen->wait_quits(due)) return;
-    } else {
-      ::poll(nullptr, 0,
-             static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(due - Clock::now()).count()));
+      sleep_until(due);
     }
     if (!interrupt.interrupted()) look_again(source, frame, !live);
   }
@@ -196,22 +197,31 @@ void run_top(const TopOptions& options) {
 }  // namespace
 
 void add_top_command(const Command& program) {
-  const Command command = program.add_subcommand("top", "watch power, clocks, leases and energy of this node's GPUs");
+  const Command command = program.add_subcommand("top", "watch power, clocks, leases, jobs and energy of GPUs");
   const auto options = std::make_shared<TopOptions>();
-  add_agent_option(command, options->agent);
-  command.add_flag("--direct", options->direct, "read the devices without the agent");
+  add_agent_option(command, options->source.agent);
+  command.add_flag("--direct", options->source.direct, "read the devices without the agent");
+  add_value(command, "--server", options->source.server, parse_path, "ADDRESS",
+            "a planning server that asks the nodes' agents (flyball serve --agents): watch all of its nodes");
+  add_value(command, "--token-file", options->source.token_file, parse_path, "FILE",
+            "file with the token of the server's administrator");
+  add_value(command, "--ca-file", options->source.ca_file, parse_path, "FILE",
+            "PEM file of the authorities from which an https:// server's certificate may come");
   add_value(command, "--interval", options->interval, parse_duration, "TIME", "time between two readings (default 1s)");
+  add_choice(command, "--sort", options->order, names_of<TopOrder>(), "NAME",
+             "what rows are ordered by, the highest first: gpu (default), power, clock, temperature, use, energy, job");
   command.add_flag("--once", options->once, "print one reading and end");
   add_choice(command, "--format", options->format, {"text", "json"}, "NAME",
              "text (default) or json, one object a line");
   command.footer(
-      "q or Ctrl-C ends it. An asterisk marks a clock that a lease has locked. Energy\n"
-      "counts from the start of the program. Without an agent's socket it reads the\n"
-      "devices itself, and says so.\n\n"
+      "q or Ctrl-C ends it, arrows scroll, ? lists the keys. An asterisk marks a clock\n"
+      "that a lease has locked. Energy counts from the start of the program. Without an\n"
+      "agent's socket it reads the devices itself, and says so.\n\n"
       "Examples:\n"
       "  flyball top\n"
       "  flyball top --once --format json\n"
-      "  flyball top --agent node7:4938 --interval 500ms");
+      "  flyball top --agent node7:4938 --interval 500ms\n"
+      "  flyball top --server plan:4940 --token-file admin.token --sort power");
   command.callback([options] { run_top(*options); });
 }
 

@@ -1,5 +1,5 @@
-// The table is made whole and then fitted to the terminal: as long as it is too wide, columns that may be cut short
-// are, from the right, and where that is not enough the least important column is left out.
+// What is drawn is made whole and then fitted: columns to the width, rows to what the lines above and below the table
+// leave of the height.
 #include "cli/top_view.h"
 
 #include <fmt/format.h>
@@ -9,35 +9,30 @@
 #include <cmath>
 #include <functional>
 #include <optional>
+#include <tuple>
+#include <utility>
 #include <vector>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
 #include "base/printable.h"
 #include "base/record.h"
-#include "base/utf8.h"
+#include "cli/fitted_table.h"
 
 namespace flyball {
 namespace {
 
 constexpr const char* kLeaseHeading = "lease";
-constexpr std::size_t kGap = 2;
-constexpr std::size_t kLeastText = 6;  // what a shortened column keeps
+constexpr std::size_t kBar = 10;
+constexpr std::size_t kLine = 10;      // readings that a line of the past shows
+constexpr std::size_t kLeastRows = 3;  // that are shown however low the terminal is
+constexpr std::size_t kMostBelow = 3;  // lines of leases below the table, and of troubles
+constexpr const char* kKeys = "q quits, ? helps";
 
-// The first `width` characters, of which the last tells whether there were more.
-std::string shortened(const std::string& foreign, std::size_t width) {
-  std::string text = printable(foreign);
-  if (count_characters(text) <= width) return text;
-  if (width == 0) return {};
-  std::string cut;
-  std::size_t count = 0;
-  for (const char c : text) {
-    const bool begins = (static_cast<unsigned char>(c) & 0xC0u) != 0x80u;
-    if (begins && ++count == width) break;
-    cut += c;
-  }
-  return cut + "…";
-}
+struct Row {
+  const TopNode* node;
+  const GpuStatus* gpu;
+};
 
 std::string bar(double share, std::size_t width) {
   static const char* const kEighths[] = {" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
@@ -47,6 +42,18 @@ std::string bar(double share, std::size_t width) {
   for (std::size_t i = 0; i < width; ++i) {
     const std::size_t left = eighths > i * 8 ? eighths - i * 8 : 0;
     text += left >= 8 ? "█" : kEighths[left];
+  }
+  return text;
+}
+
+// The last readings of power, as high as their share of the limit.
+std::string line_of(const std::vector<double>& readings, double limit) {
+  static const char* const kHeights[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  std::string text;
+  const std::size_t first = readings.size() > kLine ? readings.size() - kLine : 0;
+  for (std::size_t i = first; i < readings.size(); ++i) {
+    const double share = std::clamp(limit > 0.0 ? readings[i] / limit : 0.0, 0.0, 1.0);
+    text += kHeights[std::min<std::size_t>(static_cast<std::size_t>(share * 8.0), 7)];
   }
   return text;
 }
@@ -68,16 +75,6 @@ template <class Unit>
 std::string number(const std::optional<Quantity<Unit>>& value, const char* unit) {
   return value ? fmt::format("{:.0f}{}", value->value(), unit) : "-";
 }
-
-struct Column {
-  std::string heading;
-  int keep;  // the column with the least goes first
-  bool left = false;
-  bool shrinks = false;
-  std::vector<std::string> cells;
-  std::size_t width = 0;
-  const char* colour = nullptr;
-};
 
 std::optional<double> energy_since(const GpuStatus& gpu, const NodeStatus& first) {
   for (const GpuStatus& before : first.gpus) {
@@ -104,108 +101,19 @@ std::string lease_text(const GpuStatus& gpu) {
   return gpu.lease->purpose.empty() ? holder : fmt::format("{}: {}", holder, gpu.lease->purpose);
 }
 
-std::string throttle_text(const GpuStatus& gpu) {
-  if (gpu.health != GpuHealth::kWell) return std::string(name_of(gpu.health));
-  return gpu.throttle_reasons.empty() ? "-" : fmt::format("{}", fmt::join(gpu.throttle_reasons, ", "));
+std::string job_of(const GpuStatus& gpu) { return gpu.lease ? gpu.lease->job : std::string(); }
+
+std::string throttle_text(const Row& row) {
+  if (!row.node->silent.empty()) return "node is silent";
+  if (row.gpu->health != GpuHealth::kWell) return std::string(name_of(row.gpu->health));
+  return row.gpu->throttle_reasons.empty() ? "-" : fmt::format("{}", fmt::join(row.gpu->throttle_reasons, ", "));
 }
 
 std::string short_name(const std::string& name) { return name.starts_with("NVIDIA ") ? name.substr(7) : name; }
 
-std::vector<Column> gpu_columns(const TopFrame& frame) {
-  constexpr std::size_t kBar = 10;
-  const auto column = [&](std::string heading, int keep, bool left,
-                          const std::function<std::string(const GpuStatus&)>& cell) {
-    Column made{std::move(heading), keep, left, false, {}, 0, nullptr};
-    for (const GpuStatus& gpu : frame.now.gpus) made.cells.push_back(printable(cell(gpu)));
-    return made;
-  };
-  const auto share = [](const auto& part, const auto& whole) {
-    return part && whole && whole->value() > 0 ? *part / *whole : 0.0;
-  };
-  std::vector<Column> columns;
-  columns.push_back(column("GPU", 100, false, [](const GpuStatus& gpu) { return fmt::to_string(gpu.index); }));
-  columns.push_back(column("name", 10, true, [](const GpuStatus& gpu) { return short_name(gpu.name); }));
-  columns.push_back(column("power", 99, false, [](const GpuStatus& gpu) { return number(gpu.power, " W"); }));
-  columns.push_back(
-      column("of limit", 40, true, [&](const GpuStatus& gpu) { return bar(share(gpu.power, gpu.power_limit), kBar); }));
-  columns.back().colour = "32";
-  columns.push_back(column("limit", 80, false, limit_text));
-  columns.push_back(column("SM clock", 95, false, clock_text));
-  columns.push_back(column("of top", 20, true,
-                           [&](const GpuStatus& gpu) { return bar(share(gpu.sm_clock, gpu.sm_clock_maximum), kBar); }));
-  columns.back().colour = "36";
-  columns.push_back(column("temp", 60, false, [](const GpuStatus& gpu) {
-    return gpu.temperature_celsius ? fmt::format("{:.0f} °C", *gpu.temperature_celsius) : "-";
-  }));
-  columns.push_back(column("used", 70, false, [](const GpuStatus& gpu) {
-    return gpu.utilisation ? fmt::format("{:.0f} %", 100 * *gpu.utilisation) : "-";
-  }));
-  columns.push_back(column("energy", 90, false, [&](const GpuStatus& gpu) {
-    const auto energy = energy_since(gpu, frame.first);
-    return energy ? energy_text(*energy) : "-";
-  }));
-  columns.push_back(column("held back by", 50, true, throttle_text));
-  columns.back().shrinks = true;
-  columns.push_back(column(kLeaseHeading, 85, true, lease_text));
-  columns.back().shrinks = true;
-  return columns;
-}
-
-bool is_lease(const Column& column) { return column.heading == kLeaseHeading; }
-
-std::size_t total_width(const std::vector<Column>& columns) {
-  std::size_t total = columns.empty() ? 0 : kGap * (columns.size() - 1);
-  for (const Column& column : columns) total += column.width;
-  return total;
-}
-
-// Shortens what may be shortened, then leaves out what matters least, until the rest fits.
-void fit(std::vector<Column>& columns, std::size_t width) {
-  for (Column& column : columns) {
-    column.width = count_characters(column.heading);
-    for (const std::string& cell : column.cells) column.width = std::max(column.width, count_characters(cell));
-  }
-  while (total_width(columns) > width && columns.size() > 1) {
-    std::size_t spare = 0;
-    for (const Column& column : columns) {
-      if (column.shrinks)
-        spare += column.width - std::min(column.width, std::max(kLeastText, count_characters(column.heading)));
-    }
-    std::size_t excess = total_width(columns) - width;
-    if (spare >= excess) {
-      // Columns are cut from the right: a lease's holder is longer than the reason that holds a clock back.
-      for (auto at = columns.rbegin(); at != columns.rend(); ++at) {
-        Column& column = *at;
-        if (!column.shrinks) continue;
-        const std::size_t least = std::min(column.width, std::max(kLeastText, count_characters(column.heading)));
-        const std::size_t cut = std::min(excess, column.width - least);
-        column.width -= cut;
-        excess -= cut;
-      }
-      return;
-    }
-    columns.erase(std::min_element(columns.begin(), columns.end(),
-                                   [](const Column& a, const Column& b) { return a.keep < b.keep; }));
-  }
-}
-
-std::string padded(const std::string& text, std::size_t width, bool left) {
-  const std::string fitting = shortened(text, width);
-  const std::string blanks(width - count_characters(fitting), ' ');
-  return left ? fitting + blanks : blanks + fitting;
-}
-
-void end_line(std::string& text) {
-  while (!text.empty() && text.back() == ' ') text.pop_back();
-  text += '\n';
-}
-
-std::string coloured(const TopFrame& frame, const char* code, const std::string& text) {
-  return frame.colour && code != nullptr ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
-}
-
-const char* row_colour(const GpuStatus& gpu) {
-  switch (gpu.health) {
+const char* row_colour(const Row& row) {
+  if (!row.node->silent.empty()) return "31";
+  switch (row.gpu->health) {
     case GpuHealth::kWell: return nullptr;
     case GpuHealth::kRestoring: return "33";
     case GpuHealth::kUnwell:
@@ -214,118 +122,343 @@ const char* row_colour(const GpuStatus& gpu) {
   return nullptr;
 }
 
-// The columns as far as they fit. A lease's holder is not cut short: if its column would be, it is left out, and
-// `leases` lists the holders below the table.
-std::vector<Column> fitting_columns(const TopFrame& frame, std::string& leases) {
-  std::vector<Column> columns = gpu_columns(frame);
-  fit(columns, frame.columns);
-  const auto& gpus = frame.now.gpus;
-  if (std::none_of(gpus.begin(), gpus.end(), [](const GpuStatus& gpu) { return gpu.lease.has_value(); }))
-    return columns;
-  const auto whole = [](const Column& column) {
-    return std::all_of(column.cells.begin(), column.cells.end(),
-                       [&](const std::string& cell) { return count_characters(cell) <= column.width; });
-  };
-  const auto lease = std::find_if(columns.begin(), columns.end(), is_lease);
-  if (lease != columns.end() && whole(*lease)) return columns;
-  columns = gpu_columns(frame);
-  columns.erase(std::remove_if(columns.begin(), columns.end(), is_lease), columns.end());
-  fit(columns, frame.columns);
-  for (const GpuStatus& gpu : gpus) {
-    if (!gpu.lease) continue;
-    leases += shortened(fmt::format("lease of GPU {}  {}", gpu.index, lease_text(gpu)), frame.columns) + "\n";
+// Highest first; what is not known comes last.
+double rank_of(const Row& row, TopOrder order) {
+  constexpr double kUnknown = -1e9;
+  switch (order) {
+    case TopOrder::kPower: return row.gpu->power ? row.gpu->power->value() : kUnknown;
+    case TopOrder::kClock: return row.gpu->sm_clock ? row.gpu->sm_clock->value() : kUnknown;
+    case TopOrder::kTemperature: return row.gpu->temperature_celsius.value_or(kUnknown);
+    case TopOrder::kUse: return row.gpu->utilisation.value_or(kUnknown);
+    case TopOrder::kEnergy: return energy_since(*row.gpu, row.node->first).value_or(kUnknown);
+    case TopOrder::kGpu:
+    case TopOrder::kJob: break;
   }
+  return 0.0;
+}
+
+std::vector<Row> rows_of(const TopFrame& frame) {
+  std::vector<Row> rows;
+  for (const TopNode& node : frame.nodes) {
+    for (const GpuStatus& gpu : node.now.gpus) rows.push_back({&node, &gpu});
+  }
+  if (frame.order == TopOrder::kJob) {
+    std::ranges::stable_sort(rows, {}, [](const Row& row) {
+      const std::string job = job_of(*row.gpu);
+      return std::make_tuple(job.empty(), job);
+    });
+  } else {
+    std::ranges::stable_sort(rows, std::greater(), [&](const Row& row) { return rank_of(row, frame.order); });
+  }
+  return rows;
+}
+
+std::vector<FittedColumn> columns_of(const TopFrame& frame, const std::vector<Row>& rows) {
+  std::vector<FittedColumn> columns;
+  const auto add = [&](std::string heading, int keep, bool left, const auto& cell) -> FittedColumn& {
+    FittedColumn& made = columns.emplace_back();
+    made.heading = std::move(heading);
+    made.keep = keep;
+    made.left = left;
+    for (const Row& row : rows) made.cells.push_back(printable(cell(row)));
+    return made;
+  };
+  const auto share = [](const auto& part, const auto& whole) {
+    return part && whole && whole->value() > 0 ? *part / *whole : 0.0;
+  };
+  const auto job = [&](const Row& row) {
+    const auto known = frame.jobs.find(job_of(*row.gpu));
+    return known == frame.jobs.end() ? nullptr : &known->second;
+  };
+  if (frame.has_nodes) add("node", 101, true, [](const Row& row) { return row.node->now.node; }).shrinks = true;
+  add("GPU", 100, false, [](const Row& row) { return fmt::to_string(row.gpu->index); });
+  add("name", 10, true, [](const Row& row) { return short_name(row.gpu->name); });
+  add("power", 99, false, [](const Row& row) { return number(row.gpu->power, " W"); });
+  add("of limit", 40, true, [&](const Row& row) {
+    return bar(share(row.gpu->power, row.gpu->power_limit), kBar);
+  }).colour = "32";
+  if (!frame.powers.empty()) {
+    add("lately", 45, true, [&](const Row& row) {
+      const auto past = frame.powers.find(row.gpu->uuid);
+      const double limit = row.gpu->power_limit ? row.gpu->power_limit->value() : 0.0;
+      return past == frame.powers.end() ? std::string() : line_of(past->second, limit);
+    }).colour = "32";
+  }
+  add("limit", 80, false, [](const Row& row) { return limit_text(*row.gpu); });
+  add("SM clock", 95, false, [](const Row& row) { return clock_text(*row.gpu); });
+  add("of top", 20, true, [&](const Row& row) {
+    return bar(share(row.gpu->sm_clock, row.gpu->sm_clock_maximum), kBar);
+  }).colour = "36";
+  add("temp", 60, false, [](const Row& row) {
+    return row.gpu->temperature_celsius ? fmt::format("{:.0f} °C", *row.gpu->temperature_celsius) : "-";
+  });
+  add("used", 70, false,
+      [](const Row& row) { return row.gpu->utilisation ? fmt::format("{:.0f} %", 100 * *row.gpu->utilisation) : "-"; });
+  add("energy", 90, false, [](const Row& row) {
+    const auto energy = energy_since(*row.gpu, row.node->first);
+    return energy ? energy_text(*energy) : "-";
+  });
+  add("held back by", 50, true, throttle_text).shrinks = true;
+  if (std::ranges::any_of(rows, [](const Row& row) { return !job_of(*row.gpu).empty(); })) {
+    add("job", 86, true, [](const Row& row) { return job_of(*row.gpu).empty() ? "-" : job_of(*row.gpu); }).shrinks =
+        true;
+  }
+  if (!frame.jobs.empty()) {
+    add("plan", 47, true, [&](const Row& row) {
+      const TopJob* known = job(row);
+      if (known == nullptr || known->version == 0) return std::string("-");
+      return fmt::format("{} {}", known->version, name_of(known->promise));
+    });
+    add("saves", 48, false, [&](const Row& row) {
+      const TopJob* known = job(row);
+      return known != nullptr && known->saving_pct ? fmt::format("{:.1f} %", *known->saving_pct) : "-";
+    });
+  }
+  add(kLeaseHeading, 85, true, [](const Row& row) { return lease_text(*row.gpu); }).shrinks = true;
   return columns;
 }
 
-std::string draw_table(const TopFrame& frame) {
-  std::string leases;
-  const std::vector<Column> columns = fitting_columns(frame, leases);
-  std::string heading;
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    heading += (i == 0 ? "" : std::string(kGap, ' ')) + padded(columns[i].heading, columns[i].width, columns[i].left);
+// "0-3,6" of 0, 1, 2, 3, 6.
+std::string ranges_of(const std::vector<std::size_t>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    text += text.empty() ? "" : ",";
+    text += last == i ? fmt::to_string(numbers[i]) : fmt::format("{}-{}", numbers[i], numbers[last]);
+    i = last + 1;
   }
-  std::string text = coloured(frame, "1", heading);
-  end_line(text);
-  for (std::size_t row = 0; row < frame.now.gpus.size(); ++row) {
-    std::string line;
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      const Column& column = columns[i];
-      const std::string cell = padded(column.cells[row], column.width, column.left);
-      const char* colour = column.colour != nullptr ? column.colour : row_colour(frame.now.gpus[row]);
-      line += (i == 0 ? "" : std::string(kGap, ' ')) + coloured(frame, colour, cell);
-    }
-    end_line(line);
-    text += line;
-  }
-  if (!leases.empty()) text += "\n" + leases;
   return text;
 }
 
-std::string draw_cpus(const TopFrame& frame) {
-  std::string text;
-  for (const CpuStatus& cpu : frame.now.cpus) {
-    std::string line = fmt::format("CPU {}  {}", cpu.index, cpu.name);
-    for (const CpuStatus& before : frame.first.cpus) {
-      if (before.index != cpu.index || !before.package_energy || !cpu.package_energy) continue;
-      line += "  " + energy_text((*cpu.package_energy - *before.package_energy).value());
-      if (before.dram_energy && cpu.dram_energy) {
-        line += "  memory " + energy_text((*cpu.dram_energy - *before.dram_energy).value());
+// A line for each lease, or for all leases of a job together, in the order of their first GPUs.
+std::vector<std::string> lease_lines(const TopFrame& frame) {
+  struct Fold {
+    std::string key;
+    std::string words;
+    std::vector<std::pair<const TopNode*, std::vector<std::size_t>>> gpus;
+    std::vector<std::string> ids;
+  };
+  std::vector<Fold> folds;
+  for (const TopNode& node : frame.nodes) {
+    for (const GpuStatus& gpu : node.now.gpus) {
+      if (!gpu.lease) continue;
+      const std::string whose = gpu.lease->holder.text() + gpu.lease->purpose + gpu.lease->id;
+      const std::string key = gpu.lease->job.empty() ? "lease " + node.now.node + whose : "job " + gpu.lease->job;
+      auto fold = std::ranges::find(folds, key, &Fold::key);
+      if (fold == folds.end()) {
+        folds.push_back({key, lease_text(gpu), {}, {}});
+        fold = folds.end() - 1;
+        if (!gpu.lease->job.empty()) fold->words = fmt::format("job {}: {}", gpu.lease->job, gpu.lease->holder.text());
       }
+      if (std::ranges::find(fold->ids, whose) == fold->ids.end()) fold->ids.push_back(whose);
+      if (fold->gpus.empty() || fold->gpus.back().first != &node) fold->gpus.push_back({&node, {}});
+      fold->gpus.back().second.push_back(gpu.index);
     }
-    if (!cpu.trouble.empty()) line += "  not readable";
-    text += shortened(line, frame.columns);
-    end_line(text);
   }
-  return text;
+  std::vector<std::string> lines;
+  for (const Fold& fold : folds) {
+    std::string where;
+    std::size_t count = 0;
+    for (const auto& [node, gpus] : fold.gpus) {
+      where += (where.empty() ? "" : " ") + (frame.has_nodes ? node->now.node + ":" : std::string()) + ranges_of(gpus);
+      count += gpus.size();
+    }
+    const std::string others = fold.ids.size() > 1 ? fmt::format(" and {} more", fold.ids.size() - 1) : "";
+    lines.push_back(shortened(fmt::format("lease of GPU{} {}  {}{}", count == 1 ? "" : "s", where, fold.words, others),
+                              frame.columns));
+  }
+  return lines;
+}
+
+// The columns as far as they fit. A lease's holder is not cut short: if its column would be, it is left out, and
+// `leases` lists the holders below the table.
+std::vector<FittedColumn> fitting_columns(const TopFrame& frame, const std::vector<Row>& rows,
+                                          std::vector<std::string>& leases) {
+  const auto is_lease = [](const FittedColumn& column) { return column.heading == kLeaseHeading; };
+  std::vector<FittedColumn> columns = columns_of(frame, rows);
+  fit_columns(columns, frame.columns);
+  if (std::ranges::none_of(rows, [](const Row& row) { return row.gpu->lease.has_value(); })) return columns;
+  const auto lease = std::ranges::find_if(columns, is_lease);
+  if (lease != columns.end() && lease->is_whole()) return columns;
+  columns = columns_of(frame, rows);
+  std::erase_if(columns, is_lease);
+  fit_columns(columns, frame.columns);
+  leases = lease_lines(frame);
+  return columns;
+}
+
+void keep_first(std::vector<std::string>& lines, std::size_t most, const char* what) {
+  if (lines.size() <= most) return;
+  const std::size_t left_out = lines.size() - most + 1;
+  lines.resize(most - 1);
+  lines.push_back(fmt::format("and {} more {}", left_out, what));
+}
+
+std::vector<std::string> cpu_lines(const TopFrame& frame) {
+  std::vector<std::string> lines;
+  for (const TopNode& node : frame.nodes) {
+    for (const CpuStatus& cpu : node.now.cpus) {
+      std::string line = fmt::format("CPU {}  {}", cpu.index, cpu.name);
+      for (const CpuStatus& before : node.first.cpus) {
+        if (before.index != cpu.index || !before.package_energy || !cpu.package_energy) continue;
+        line += "  " + energy_text((*cpu.package_energy - *before.package_energy).value());
+        if (before.dram_energy && cpu.dram_energy) {
+          line += "  memory " + energy_text((*cpu.dram_energy - *before.dram_energy).value());
+        }
+      }
+      if (!cpu.trouble.empty()) line += "  not readable";
+      lines.push_back(shortened(line, frame.columns));
+    }
+  }
+  return lines;
+}
+
+std::vector<std::string> trouble_lines(const TopFrame& frame) {
+  std::vector<std::string> lines;
+  for (const TopNode& node : frame.nodes) {
+    if (!node.silent.empty()) {
+      const std::string line =
+          fmt::format("node {} is silent: {}", node.now.node, node.silent.substr(0, node.silent.find('\n')));
+      lines.push_back(coloured(frame.colour, "31", shortened(line, frame.columns)));
+    }
+    for (const GpuStatus& gpu : node.now.gpus) {
+      if (gpu.trouble.empty()) continue;
+      const std::string own_name = fmt::format("GPU:{}: ", gpu.index);  // with which drivers' words begin
+      const std::size_t words = gpu.trouble.starts_with(own_name) ? own_name.size() : 0;
+      const std::string line = fmt::format("{}GPU {}: {}", frame.has_nodes ? node.now.node + " " : "", gpu.index,
+                                           gpu.trouble.substr(words, gpu.trouble.find('\n') - words));
+      lines.push_back(coloured(frame.colour, row_colour({&node, &gpu}), shortened(line, frame.columns)));
+    }
+  }
+  return lines;
+}
+
+std::string title_of(const TopFrame& frame) {
+  double power = 0;
+  double energy = 0;
+  std::size_t gpus = 0;
+  std::size_t silent = 0;
+  for (const TopNode& node : frame.nodes) {
+    silent += node.silent.empty() ? 0 : 1;
+    for (const GpuStatus& gpu : node.now.gpus) {
+      ++gpus;
+      if (gpu.power) power += gpu.power->value();
+      energy += energy_since(gpu, node.first).value_or(0);
+    }
+  }
+  std::string where = frame.nodes.empty() ? "" : frame.nodes.front().now.node;
+  if (frame.has_nodes) {
+    where = fmt::format("{} node{}{}", frame.nodes.size(), frame.nodes.size() == 1 ? "" : "s",
+                        silent == 0 ? "" : fmt::format(" ({} silent)", silent));
+  }
+  return fmt::format("{}  {} GPU{}  {:.0f} W  {} in {}", where, gpus, gpus == 1 ? "" : "s", power, energy_text(energy),
+                     duration_text(frame.elapsed));
+}
+
+// All lines: those above the table, its rows, and those below.
+struct Picture {
+  std::vector<std::string> head;
+  std::vector<std::string> rows;
+  std::vector<std::string> tail;
+};
+
+Picture picture_of(const TopFrame& frame) {
+  Picture picture;
+  picture.head.push_back(coloured(frame.colour, "1", shortened(title_of(frame), frame.columns)));
+  picture.head.push_back(coloured(frame.colour, "2", shortened(frame.source, frame.columns)));
+  if (!frame.away.empty()) {
+    const std::string line = "last look; trying again: " + frame.away.substr(0, frame.away.find('\n'));
+    picture.head.push_back(coloured(frame.colour, "31", shortened(line, frame.columns)));
+  }
+  picture.head.emplace_back();
+  const std::vector<Row> rows = rows_of(frame);
+  std::vector<std::string> leases;
+  if (rows.empty()) {
+    picture.head.push_back(shortened(frame.has_nodes ? "the planning server knows no GPUs; flyball serve --agents FILE "
+                                                       "asks the nodes"
+                                                     : "no GPUs here; flyball devices says why",
+                                     frame.columns));
+  } else {
+    const std::vector<FittedColumn> columns = fitting_columns(frame, rows, leases);
+    picture.head.push_back(heading_line(columns, frame.colour));
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      picture.rows.push_back(row_line(columns, row, row_colour(rows[row]), frame.colour));
+    }
+  }
+  std::vector<std::string> troubles = trouble_lines(frame);
+  if (frame.lines > 0) {
+    keep_first(leases, kMostBelow, "leases");
+    keep_first(troubles, kMostBelow, "troubles");
+  }
+  for (const std::vector<std::string>& part : {leases, cpu_lines(frame), troubles}) {
+    if (part.empty()) continue;
+    picture.tail.emplace_back();
+    picture.tail.insert(picture.tail.end(), part.begin(), part.end());
+  }
+  return picture;
+}
+
+// Of the terminal's last line nothing is used but for the keys.
+TopRows shown_rows(const TopFrame& frame, const Picture& picture) {
+  const std::size_t all = picture.rows.size();
+  if (frame.lines == 0) return {all, all};
+  const std::size_t others = picture.head.size() + picture.tail.size() + 1;
+  const std::size_t room = frame.lines > others ? frame.lines - others : 0;
+  return {std::min(all, std::max(room, kLeastRows)), all};
 }
 
 }  // namespace
 
+TopRows rows_of_top(const TopFrame& frame) { return shown_rows(frame, picture_of(frame)); }
+
 std::string draw_top(const TopFrame& frame) {
-  double power = 0;
-  double energy = 0;
-  std::string troubles;
-  for (const GpuStatus& gpu : frame.now.gpus) {
-    if (gpu.power) power += gpu.power->value();
-    energy += energy_since(gpu, frame.first).value_or(0);
-    if (gpu.trouble.empty()) continue;
-    const std::string own_name = fmt::format("GPU:{}: ", gpu.index);  // with which drivers' words begin
-    const std::size_t words = gpu.trouble.starts_with(own_name) ? own_name.size() : 0;
-    const std::string line =
-        fmt::format("GPU {}: {}", gpu.index, gpu.trouble.substr(words, gpu.trouble.find('\n') - words));
-    troubles += coloured(frame, row_colour(gpu), shortened(line, frame.columns)) + "\n";
+  const Picture picture = picture_of(frame);
+  const TopRows rows = shown_rows(frame, picture);
+  const std::size_t first = std::min(frame.offset, rows.all - rows.shown);
+  std::string text;
+  const auto add = [&](const std::string& line) { text += line + "\n"; };
+  for (const std::string& line : picture.head) add(line);
+  for (std::size_t row = first; row < first + rows.shown; ++row) add(picture.rows[row]);
+  for (const std::string& line : picture.tail) add(line);
+  if (frame.lines == 0) return text;
+  std::string keys = kKeys;
+  if (rows.shown < rows.all) {
+    keys = fmt::format("rows {} to {} of {}, arrows scroll; {}", first + 1, first + rows.shown, rows.all, kKeys);
   }
-  std::string text = coloured(frame, "1",
-                              shortened(fmt::format("{}  {} GPU{}  {:.0f} W  {} in {}", frame.now.node,
-                                                    frame.now.gpus.size(), frame.now.gpus.size() == 1 ? "" : "s", power,
-                                                    energy_text(energy), duration_text(frame.elapsed)),
-                                        frame.columns));
-  end_line(text);
-  text += coloured(frame, "2", shortened(frame.source, frame.columns)) + "\n";
-  if (!frame.away.empty()) {
-    const std::string line = "last look; trying again: " + frame.away.substr(0, frame.away.find('\n'));
-    text += coloured(frame, "31", shortened(line, frame.columns)) + "\n";
-  }
-  text += '\n';
-  if (frame.now.gpus.empty()) {
-    text += shortened("no GPUs here; flyball devices says why", frame.columns) + "\n";
-  } else {
-    text += draw_table(frame);
-  }
-  if (!frame.now.cpus.empty()) text += "\n" + draw_cpus(frame);
-  if (!troubles.empty()) text += "\n" + troubles;
+  if (frame.order != TopOrder::kGpu) keys += fmt::format("; by {}", name_of(frame.order));
+  add(coloured(frame.colour, "2", shortened(keys, frame.columns)));
   return text;
 }
 
 std::string top_json(const TopFrame& frame) {
-  nlohmann::ordered_json json = to_json(frame.now);
+  using Json = nlohmann::ordered_json;
+  const auto node_json = [](const TopNode& node) {
+    Json json = to_json(node.now);
+    for (std::size_t i = 0; i < node.now.gpus.size(); ++i) {
+      json["gpus"][i]["energy_since_start_j"] = write_value(energy_since(node.now.gpus[i], node.first));
+    }
+    return json;
+  };
+  Json json;
+  if (frame.has_nodes) {
+    json["nodes"] = Json::array();
+    for (const TopNode& node : frame.nodes) {
+      Json one = node_json(node);
+      one["silent"] = node.silent.empty() ? Json() : Json(node.silent);
+      json["nodes"].push_back(std::move(one));
+    }
+    json["jobs"] = Json::object();
+    for (const auto& [id, job] : frame.jobs) {
+      json["jobs"][id] = Json{
+          {"version", job.version}, {"promise", name_of(job.promise)}, {"saving_pct", write_value(job.saving_pct)}};
+    }
+  } else {
+    json = node_json(frame.nodes.front());
+  }
   json["source"] = frame.source;
   json["elapsed_s"] = frame.elapsed.value();
-  json["away"] = frame.away.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(frame.away);
-  for (std::size_t i = 0; i < frame.now.gpus.size(); ++i) {
-    json["gpus"][i]["energy_since_start_j"] = write_value(energy_since(frame.now.gpus[i], frame.first));
-  }
+  json["away"] = frame.away.empty() ? Json() : Json(frame.away);
   return dump_json(json) + "\n";
 }
 

@@ -71,6 +71,10 @@ RankRegistered PlanServer::join(const JobRequest& job, const RankRequest& rank) 
 
 JobList PlanServer::jobs() { return read_message<JobList>(parse_json(address(), ask("GET", "/v1/jobs").body)); }
 
+WatchedNodes PlanServer::nodes() {
+  return read_message<WatchedNodes>(parse_json(address(), ask("GET", "/v1/nodes").body));
+}
+
 JobStatus PlanServer::status(const std::string& job) {
   const Response response = ask("GET", fmt::format("/v1/jobs/{}", percent_encode(job)));
   return read_message<JobStatus>(parse_json(address(), response.body));

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "net/client.h"
+#include "wire/fleet_messages.h"
 #include "wire/job_messages.h"
 
 namespace flyball {
@@ -57,6 +58,7 @@ class PlanServer {
   void send(const std::string& job, const PaceReport& report);
   // Both are for people who watch. The list takes the administrator's token where the server has one.
   [[nodiscard]] JobList jobs();
+  [[nodiscard]] WatchedNodes nodes();  // likewise
   [[nodiscard]] JobStatus status(const std::string& job);
   [[nodiscard]] FrontierReport frontier(const std::string& job);
   // Tells that the rank's training has ended.

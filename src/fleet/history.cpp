@@ -49,7 +49,18 @@ class History::Tables {
     database_.execute(
         "CREATE TABLE IF NOT EXISTS sources(source INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT "
         "NULL, UNIQUE(kind, name))");
+    database_.execute(
+        "CREATE TABLE IF NOT EXISTS events(event INTEGER PRIMARY KEY, source INTEGER NOT NULL, time INTEGER "
+        "NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL)");
+    database_.execute("CREATE INDEX IF NOT EXISTS events_of_source ON events(source, time)");
     for (const HistoryTable& table : tables_) prepare(table);
+    note_.emplace(database_, "INSERT INTO events(source, time, kind, text) VALUES(?, ?, ?, ?)");
+    trim_.emplace(database_,
+                  "DELETE FROM events WHERE source=?1 AND event<=(SELECT event FROM events WHERE source=?1 "
+                  "ORDER BY event DESC LIMIT 1 OFFSET ?2)");
+    drop_events_.emplace(database_, "DELETE FROM events WHERE time<?");
+    told_.emplace(database_,
+                  "SELECT time, kind, text FROM events WHERE source=? AND time>=? AND time<? ORDER BY event");
     database_.execute(fmt::format("PRAGMA user_version={}", kFormat).c_str());
     read_sources();
     for (std::size_t table = 0; table < tables_.size(); ++table) {
@@ -57,7 +68,7 @@ class History::Tables {
     }
   }
 
-  void write(std::int64_t time, const std::vector<Sample>& samples) {
+  void write(std::int64_t time, const std::vector<Sample>& samples, const std::vector<Event>& events) {
     const std::int64_t minute = floor_to(time, kMinute);
     transaction([&] {
       for (const Sample& sample : samples) {
@@ -70,6 +81,11 @@ class History::Tables {
           sample.figures[i] ? table.insert->bind(column, *sample.figures[i]) : table.insert->bind_nothing(column);
         }
         table.insert->run();
+      }
+      for (const Event& event : events) {
+        const std::int64_t source = source_of(event.table, event.source);
+        note_->bind(1, source).bind(2, time).bind(3, event.kind).bind(4, event.text).run();
+        trim_->bind(1, source).bind(2, kMostEvents).run();
       }
       if (minute == rolled_) return;
       roll(minute);
@@ -94,6 +110,11 @@ class History::Tables {
       for (std::size_t i = 0; i < tables_[table].columns.size(); ++i) {
         row.figures.push_back(select.number_or_nothing(static_cast<int>(i) + 1));
       }
+    }
+    told_->bind(1, known->second).bind(2, from).bind(3, until);
+    while (told_->next()) {
+      rows.events.push_back(
+          {table, {}, told_->text(1), told_->text(2), Seconds(static_cast<double>(told_->integer(0)))});
     }
     return rows;
   }
@@ -147,7 +168,7 @@ class History::Tables {
                     "step=?2 AND source=?3 AND time>=?4 AND time<?5 GROUP BY time/?1",
                     table.name, names, rolled));
     made.drop = statement(fmt::format("DELETE FROM {} WHERE step=?1 AND source=?2 AND time<?3", table.name));
-    std::string empty;
+    std::string empty = " AND NOT EXISTS(SELECT 1 FROM events WHERE events.source=sources.source)";
     for (const Keep& keep : kKept) {
       empty += fmt::format(" AND NOT EXISTS(SELECT 1 FROM {} AS rows WHERE step={} AND rows.source=sources.source)",
                            table.name, seconds_of(keep.step));
@@ -197,6 +218,7 @@ class History::Tables {
   }
 
   void drop(std::int64_t now) {
+    drop_events_->bind(1, now - kKept.back().seconds).run();
     for (Made& made : made_) {
       for (const auto& [name, source] : made.sources) {
         for (const Keep& keep : kKept) {
@@ -226,7 +248,11 @@ class History::Tables {
 
   Database database_;
   std::vector<HistoryTable> tables_;
-  std::vector<Made> made_;   // by table
+  std::vector<Made> made_;  // by table
+  std::optional<Statement> note_;
+  std::optional<Statement> trim_;
+  std::optional<Statement> told_;
+  std::optional<Statement> drop_events_;
   std::int64_t rolled_ = 0;  // the minute up to which coarser rows are made; 0: this process has made none
 };
 
@@ -257,12 +283,12 @@ History::~History() {
   thread_.join();
 }
 
-void History::add(Seconds time, std::vector<Sample> samples) {
-  if (samples.empty()) return;
+void History::add(Seconds time, std::vector<Sample> samples, std::vector<Event> events) {
+  if (samples.empty() && events.empty()) return;
   {
     const std::lock_guard lock(mutex_);
     if (batches_.size() >= kMostWaiting) batches_.pop_front();
-    batches_.push_back({time, std::move(samples)});
+    batches_.push_back({time, std::move(samples), std::move(events)});
   }
   changed_.notify_one();
 }
@@ -298,7 +324,7 @@ void History::work() {
       batches_.pop_front();
       lock.unlock();
       contained("writing a history",
-                [&] { tables_->write(std::llround(std::floor(batch.time.value())), batch.samples); });
+                [&] { tables_->write(std::llround(std::floor(batch.time.value())), batch.samples, batch.events); });
       lock.lock();
     } else if (!reads_.empty()) {
       const auto read = std::move(reads_.front());

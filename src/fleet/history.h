@@ -41,16 +41,26 @@ class History {
     std::string source;
     HistoryFigures figures;
   };
+  // Something that happened to a source. The newest kMostEvents of each are kept.
+  struct Event {
+    std::size_t table = 0;
+    std::string source;
+    std::string kind;
+    std::string text;
+    Seconds time{};  // Unix time, whole seconds; set by add()
+  };
   struct Row {
     Seconds time;  // Unix time at which it begins
     HistoryFigures figures;
   };
   struct Rows {
     HistoryStep step = HistoryStep::kSeconds;
-    std::vector<Row> rows;  // the oldest first
+    std::vector<Row> rows;      // the oldest first
+    std::vector<Event> events;  // likewise; table and source are left out
   };
   // At most so many rows are read at a time.
   static constexpr std::int64_t kMostRows = 4000;
+  static constexpr std::int64_t kMostEvents = 1000;
 
   // Opens or makes the file; an empty path keeps all in memory. Throws DatabaseError, and InputError where the file is
   // damaged or another program's.
@@ -59,9 +69,9 @@ class History {
   History(const History&) = delete;
   History& operator=(const History&) = delete;
 
-  // Takes what was measured in the second of `time`, in place of what was taken for it before. Thread-safe; waits for
-  // nothing. Where the disk does not keep up, the oldest samples that wait are dropped.
-  void add(Seconds time, std::vector<Sample> samples);
+  // Takes what was measured in the second of `time`, in place of what was taken for it before, and what happened in it.
+  // Thread-safe; waits for nothing. Where the disk does not keep up, the oldest that wait are dropped.
+  void add(Seconds time, std::vector<Sample> samples, std::vector<Event> events = {});
 
   // Calls `done` in the history's thread with what is known of a source in [from, until), in the finest step that at
   // `now` reaches back to `from` and has no more than kMostRows rows; or with what went wrong. Thread-safe.
@@ -76,6 +86,7 @@ class History {
   struct Batch {
     Seconds time;
     std::vector<Sample> samples;
+    std::vector<Event> events;
   };
   void work();
 

@@ -124,6 +124,9 @@ std::function<Response(const History::Rows&)> showing(Told told, RowOf row_of) {
   return [told = std::move(told), row_of](const History::Rows& rows) mutable {
     told.step = rows.step;
     for (const History::Row& row : rows.rows) told.rows.push_back(row_of(row));
+    if constexpr (requires { told.events; }) {
+      for (const History::Event& event : rows.events) told.events.push_back({event.time, event.kind, event.text});
+    }
     return json_response(200, to_json(told));
   };
 }
@@ -159,13 +162,19 @@ void FleetDesk::keep(const WatchedNodes& nodes) {
       if (!gpu.job.empty() && gpu.power) power[gpu.job] += gpu.power->value();
     }
   }
+  std::vector<History::Event> events;
+  std::map<std::string, JobNotes> notes;  // without those of jobs that are gone
   for (const Job* job : book_.jobs()) {
+    const std::string source = source_of(*job);
+    JobNotes& of_job = notes[source] = std::move(notes_[source]);
+    for (JobNotes::Note& note : of_job.look(*job)) events.push_back({kJobs, source, note.kind, std::move(note.text)});
     if (!is_alive(*job)) continue;
     const auto known = power.find(job->id());
-    samples.push_back(
-        {kJobs, source_of(*job), figures_of(*job, known == power.end() ? std::nullopt : std::optional(known->second))});
+    const auto watts = known == power.end() ? std::nullopt : std::optional(known->second);
+    samples.push_back({kJobs, source, figures_of(*job, watts)});
   }
-  history_.add(Seconds(now_seconds()), std::move(samples));
+  notes_ = std::move(notes);
+  history_.add(Seconds(now_seconds()), std::move(samples), std::move(events));
 }
 
 void FleetDesk::tell(const WatchedNodes& nodes) {
@@ -270,7 +279,7 @@ void FleetDesk::add_routes(Router& router) {
                 if (!options_.nodes.addresses.contains(node)) {
                   throw HttpError(404, fmt::format("there is no node {}; GET /v1/nodes lists them", node));
                 }
-                answer_history(kNodes, node, request, reply, showing(NodeHistory{node, {}, {}}, node_row));
+                answer_history(kNodes, node, request, reply, showing(NodeHistory{node}, node_row));
               })});
   router.add({"GET", "/v1/jobs/{job}/history", AsyncHandler([this](const Request& request, const Reply& reply) {
                 const Job* job = book_.find_job(request.parameters.at("job"));
@@ -278,7 +287,7 @@ void FleetDesk::add_routes(Router& router) {
                   throw HttpError(404, fmt::format("there is no job {}", request.parameters.at("job")));
                 }
                 access_.need_job(request, *job);
-                answer_history(kJobs, source_of(*job), request, reply, showing(JobHistory{job->id(), {}, {}}, job_row));
+                answer_history(kJobs, source_of(*job), request, reply, showing(JobHistory{job->id()}, job_row));
               })});
   router.add({"GET", "/v1/events", StreamHandler([this](const Request& request) {
                 access_.need_administrator(request);

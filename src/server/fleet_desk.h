@@ -16,6 +16,7 @@
 #include "net/router.h"
 #include "server/access.h"
 #include "server/job_book.h"
+#include "server/job_notes.h"
 #include "wire/fleet_messages.h"
 
 namespace flyball {
@@ -53,6 +54,7 @@ class FleetDesk {
   NodeWatch watch_;
   History history_;
   std::vector<std::shared_ptr<EventStream>> streams_;
+  std::map<std::string, JobNotes> notes_;    // by the histories' names of jobs
   std::map<std::string, bool> silent_;       // nodes, as they were told last
   std::map<std::string, std::string> jobs_;  // listings, as they were told last
   EventLoop::Handle timer_;

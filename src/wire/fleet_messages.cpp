@@ -20,11 +20,13 @@ WatchedGpu watched(const GpuStatus& gpu) {
   told.power = gpu.power;
   told.energy = gpu.energy;
   told.clock = gpu.sm_clock;
+  told.clock_maximum = gpu.sm_clock_maximum;
   told.temperature_celsius = gpu.temperature_celsius;
   told.utilisation = gpu.utilisation;
   told.power_limit = gpu.power_limit;
   told.throttle_reasons = gpu.throttle_reasons;
   if (gpu.cap) told.cap = gpu.cap->power_limit;
+  if (gpu.cap) told.cap_holder = gpu.cap->holder;
   if (!gpu.lease) return told;
   told.holder = gpu.lease->holder.text();
   told.purpose = gpu.lease->purpose;
@@ -34,6 +36,32 @@ WatchedGpu watched(const GpuStatus& gpu) {
     told.asked_clock = settings->second.sm_clocks->maximum;
   }
   return told;
+}
+
+GpuStatus status_of(const WatchedGpu& told) {
+  GpuStatus gpu;
+  gpu.index = told.index;
+  gpu.uuid = told.uuid;
+  gpu.name = told.name;
+  gpu.health = told.health;
+  gpu.trouble = told.trouble;
+  gpu.power = told.power;
+  gpu.energy = told.energy;
+  gpu.sm_clock = told.clock;
+  gpu.sm_clock_maximum = told.clock_maximum;
+  gpu.temperature_celsius = told.temperature_celsius;
+  gpu.utilisation = told.utilisation;
+  gpu.power_limit = told.power_limit;
+  gpu.throttle_reasons = told.throttle_reasons;
+  if (told.cap) gpu.cap = Cap{*told.cap, told.cap_holder, Seconds()};
+  if (told.holder.empty()) return gpu;
+  gpu.lease.emplace();
+  gpu.lease->holder.name = told.holder;
+  gpu.lease->purpose = told.purpose;
+  gpu.lease->job = told.job;
+  gpu.lease->gpus = {told.index};
+  if (told.asked_clock) gpu.lease->settings[told.index].sm_clocks = ClockBounds{Megahertz(), *told.asked_clock};
+  return gpu;
 }
 
 Record<WatchedGpu> description_of(const WatchedGpu* /*type*/) {
@@ -48,6 +76,7 @@ Record<WatchedGpu> description_of(const WatchedGpu* /*type*/) {
       .field("power_w", &R::power, "Power that the GPU draws.")
       .field("energy_j", &R::energy, "Energy of the GPU since its driver was loaded.")
       .field("clock_mhz", &R::clock, "SM clock.")
+      .field("clock_maximum_mhz", &R::clock_maximum, "The highest SM clock that can be set.")
       .field("asked_clock_mhz", &R::asked_clock,
              "The highest SM clock that the GPU's lease lets it have; null where it sets none.")
       .field("temperature_c", &R::temperature_celsius, "Temperature of the GPU, in degrees Celsius.")
@@ -57,7 +86,8 @@ Record<WatchedGpu> description_of(const WatchedGpu* /*type*/) {
       .field("holder", &R::holder, "Who holds the GPU's lease; empty where nobody does.")
       .field("purpose", &R::purpose, "What the lease is for, in its holder's words.")
       .field("job", &R::job, "The job whose training the lease is for; empty where it names none.")
-      .field("cap_w", &R::cap, "The power limit that a holder who was lost has left; null where there is none.");
+      .field("cap_w", &R::cap, "The power limit that a holder who was lost has left; null where there is none.")
+      .field("cap_holder", &R::cap_holder, "Who has left it; empty where there is none.");
 }
 
 Record<WatchedNode> description_of(const WatchedNode* /*type*/) {
@@ -137,12 +167,22 @@ Record<JobHistoryRow> description_of(const JobHistoryRow* /*type*/) {
       .field("version", &R::version, "Version of the schedules in force.");
 }
 
+Record<JobHistoryEvent> description_of(const JobHistoryEvent* /*type*/) {
+  using R = JobHistoryEvent;
+  return Record<R>::answer("JobHistoryEvent", kFleetAnswer, "Something that happened to a job.")
+      .field("time_s", &R::time, "Unix time.", {.needed = true})
+      .field("event", &R::event, "What it is about: state, schedule, promise or straggler.", {.needed = true})
+      .field("text", &R::text, "What happened, for people.");
+}
+
 Record<JobHistory> description_of(const JobHistory* /*type*/) {
   using R = JobHistory;
   return Record<R>::answer("JobHistory", kFleetAnswer, "A job's past.")
       .field("job", &R::job, "The job's id.", {.needed = true})
       .field("step", &R::step, "Time from one row to the next.")
-      .field("rows", &R::rows, "Rows, the oldest first.");
+      .field("rows", &R::rows, "Rows, the oldest first.")
+      .field("events", &R::events,
+             "What happened in that time, the oldest first; the newest 1000 of the job are kept.");
 }
 
 }  // namespace flyball

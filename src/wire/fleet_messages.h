@@ -24,6 +24,7 @@ struct WatchedGpu {
   std::optional<Watts> power;
   std::optional<Joules> energy;
   std::optional<Megahertz> clock;
+  std::optional<Megahertz> clock_maximum;
   std::optional<Megahertz> asked_clock;  // the highest that its lease lets it have; none: it sets none
   std::optional<double> temperature_celsius;
   std::optional<double> utilisation;
@@ -33,6 +34,7 @@ struct WatchedGpu {
   std::string purpose;
   std::string job;  // whose training that lease is for; empty: of none
   std::optional<Watts> cap;
+  std::string cap_holder;
 };
 
 // One of GET /v1/nodes.
@@ -91,7 +93,7 @@ struct NodeHistoryRow {
 struct NodeHistory {
   std::string node;
   HistoryStep step = HistoryStep::kSeconds;
-  std::vector<NodeHistoryRow> rows;
+  std::vector<NodeHistoryRow> rows{};
 };
 
 struct JobHistoryRow {
@@ -105,14 +107,22 @@ struct JobHistoryRow {
   std::optional<double> slow_ranks;
   std::optional<double> version;
 };
+struct JobHistoryEvent {
+  Seconds time;       // Unix time
+  std::string event;  // "state", "schedule", "promise" or "straggler"
+  std::string text;
+};
 struct JobHistory {
   std::string job;
   HistoryStep step = HistoryStep::kSeconds;
-  std::vector<JobHistoryRow> rows;
+  std::vector<JobHistoryRow> rows{};
+  std::vector<JobHistoryEvent> events{};
 };
 
 // Returns what is told of a GPU in place of all that its agent says.
 [[nodiscard]] WatchedGpu watched(const GpuStatus& gpu);
+// Returns what is known of a GPU of which that was told.
+[[nodiscard]] GpuStatus status_of(const WatchedGpu& told);
 
 [[nodiscard]] Record<WatchedGpu> description_of(const WatchedGpu*);
 [[nodiscard]] Record<WatchedNode> description_of(const WatchedNode*);
@@ -121,6 +131,7 @@ struct JobHistory {
 [[nodiscard]] Record<NodeHistoryRow> description_of(const NodeHistoryRow*);
 [[nodiscard]] Record<NodeHistory> description_of(const NodeHistory*);
 [[nodiscard]] Record<JobHistoryRow> description_of(const JobHistoryRow*);
+[[nodiscard]] Record<JobHistoryEvent> description_of(const JobHistoryEvent*);
 [[nodiscard]] Record<JobHistory> description_of(const JobHistory*);
 
 }  // namespace flyball

@@ -136,6 +136,26 @@ TEST(History, ARestartLosesNoMinute) {
   EXPECT_THAT(figures_of(past.read("n1", kBegin, kBegin + 3600, kBegin + kDay), 0), ElementsAre(120.0));
 }
 
+// Those of a time, the oldest first, and the newest 1,000 of a source.
+TEST(History, TellsWhatHappened) {
+  const TempFolder folder;
+  std::vector<History::Event> many(1200, {0, "n1", "state", "on"});
+  many.back().text = "off";
+  {
+    History history(folder / "history.db", two_tables());
+    history.add(Seconds(kBegin), {}, {{0, "n2", "state", "early"}});
+    history.add(Seconds(kBegin + 5), {}, many);
+  }
+  Past past(folder / "history.db");
+  const auto events = past.read("n1", kBegin, kBegin + 10, kBegin + 10).events;
+  ASSERT_THAT(events, SizeIs(1000));
+  EXPECT_EQ(events.back().text, "off");
+  EXPECT_EQ(events.back().time, Seconds(kBegin + 5));
+  EXPECT_EQ(events.front().text, "on");
+  EXPECT_THAT(past.read("n2", kBegin, kBegin + 1, kBegin + 10).events, SizeIs(1));
+  EXPECT_THAT(past.read("n2", kBegin + 1, kBegin + 10, kBegin + 10).events, IsEmpty());
+}
+
 // The finest step that was kept from `from` on and gives 4,000 rows at most: an hour of seconds, 66 hours of minutes.
 TEST(History, ChoosesItsStep) {
   const auto step = [](double from, double until) {

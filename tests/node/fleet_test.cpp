@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <thread>
@@ -119,6 +120,32 @@ TEST_F(Fleet, AJobHasTheWattsOfGpusThatAreLeasedForIt) {
   const nlohmann::json other =
       ask_until("/v1/jobs/job/history", [](const nlohmann::json& now) { return !now["rows"].empty(); });
   for (const nlohmann::json& row : other["rows"]) EXPECT_TRUE(row["power_w"].is_null()) << other.dump();
+}
+
+// In the order in which it came, and with the reason that the rank gave.
+TEST_F(Fleet, AJobsHistoryTellsWhatHappened) {
+  JobRequest job = small_job("job", 2);
+  testing::run_profiling(client_, job);
+  const auto told_of = [&](const std::string& event, const std::string& words) {
+    const auto has = [&](const nlohmann::json& one) {
+      return one["event"] == event && one["text"].get<std::string>().find(words) != std::string::npos;
+    };
+    (void)ask_until("/v1/jobs/job/history",
+                    [&](const nlohmann::json& now) { return std::ranges::any_of(now["events"], has); });
+  };
+  // From here on everything that is told has been seen to change.
+  (void)ask_until("/v1/jobs/job/history",
+                  [](const nlohmann::json& now) { return !now["rows"].empty() && now["rows"].back()["version"] == 1; });
+  const PaceReport slow{1, 1.2, 100, PaceCause::kThrottled, "thermal"};
+  EXPECT_EQ(client_.ask("POST", "/v1/jobs/job/paces", to_json(slow).dump()).status, 204u);
+  told_of("straggler", "rank 1 computes 1.20 times as long as when it was profiled: throttled, thermal");
+  told_of("schedule", "schedules 2, of iterations that take ");
+  const PaceReport usual{1, 1.0, 200, PaceCause::kUnknown, {}};
+  EXPECT_EQ(client_.ask("POST", "/v1/jobs/job/paces", to_json(usual).dump()).status, 204u);
+  told_of("straggler", "rank 1 computes as fast as usual again");
+  const nlohmann::json events = client_.get("/v1/jobs/job/history")["events"];
+  EXPECT_TRUE(
+      std::ranges::is_sorted(events, {}, [](const nlohmann::json& one) { return one["time_s"].get<double>(); }));
 }
 
 TEST_F(Fleet, EventsTellWhatChanges) {
