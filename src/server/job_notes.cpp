@@ -23,7 +23,7 @@ std::string text_of(const Deployment& deployment) {
 
 std::vector<JobNotes::Note> JobNotes::look(const Job& job) {
   const JobPromise& promise = job.promise().known();
-  const std::shared_ptr<const Deployment> current = job.current();
+  const std::shared_ptr<const Deployment>& current = job.current();
   Seen now{job.state(), current ? current->version : 0, promise.verdict, job.found().all()};
   std::vector<Note> notes;
   if (!seen_) {
