@@ -97,8 +97,9 @@ bool TopScreen::is_gone() {
 }
 
 std::size_t TopScreen::lines() {
+  constexpr std::size_t kUsual = 24;
   winsize size{};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : kUsual;
 }
 
 }  // namespace flyball

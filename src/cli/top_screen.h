@@ -34,7 +34,7 @@ class TopScreen {
 
   // Whether the terminal that was drawn on has gone away. Nobody looks any more then, so that this ends the program.
   [[nodiscard]] static bool is_gone();
-  // Height of the terminal; 0 where standard output is none.
+  // Height of the terminal; 24 where it does not tell.
   [[nodiscard]] static std::size_t lines();
 
  private:

@@ -40,6 +40,7 @@ def play(program, site):
         submit(program, site, "outside", 200, "gpus")
         DEMO.wait_until("all GPUs of both nodes", 90, lambda: jobs(controller).get("inside", {}).get("gpus") == 8)
         assert set(jobs(controller)["inside"]["nodes"]) == HALF
+        DEMO.wait_until("the job's own word that it runs", 60, lambda: starts(site, "inside"))
         assert "outside" not in jobs(controller) and state(site, "outside") == "PENDING JobHeldUser", state(site, "outside")
         controller.kill()
 
