@@ -29,7 +29,9 @@ constexpr Nanoseconds kHurry = 5 * kSecond;  // how long the short period lasts 
 class NodeAgents::Node {
  public:
   Node(const std::string& address, const NodeAgentsOptions& options)
-      : options_(options), client_(parse_endpoint(address), call_options(options)) {
+      : options_(options),
+        client_(parse_endpoint(address),
+                {.timeout = options.call_limit, .token = options.token, .ca_file = options.ca_file}) {
     shown_.address = address;
     thread_.emplace("an agent's thread", options.period, [this] { return turn(); });
   }
@@ -54,14 +56,6 @@ class NodeAgents::Node {
   }
 
  private:
-  static HttpClient::Options call_options(const NodeAgentsOptions& options) {
-    HttpClient::Options how;
-    how.timeout = options.call_limit;
-    how.token = options.token;
-    how.ca_file = options.ca_file;
-    return how;
-  }
-
   // Returns how long to pause.
   Seconds turn() {
     std::optional<std::vector<GpuWish>> wanted;

@@ -15,7 +15,9 @@ namespace flyball {
 class NodeWatch::Node {
  public:
   Node(const std::string& name, const std::string& address, const NodeWatchOptions& options)
-      : options_(options), client_(parse_endpoint(address), call_options(options)) {
+      : options_(options),
+        client_(parse_endpoint(address),
+                {.timeout = options.call_limit, .token = options.token, .ca_file = options.ca_file}) {
     told_.node = name;
     told_.address = address;
     thread_.emplace("the thread that asks an agent", options.period, [this] { return turn(); });
@@ -32,14 +34,6 @@ class NodeWatch::Node {
   }
 
  private:
-  static HttpClient::Options call_options(const NodeWatchOptions& options) {
-    HttpClient::Options how;
-    how.timeout = options.call_limit;
-    how.token = options.token;
-    how.ca_file = options.ca_file;
-    return how;
-  }
-
   // Returns how long to pause.
   Seconds turn() {
     std::string trouble;
