@@ -12,7 +12,7 @@ DEMO = build/flyball plan examples/profiles/gpt3-1.3b-a100-4stage.csv --microbat
 PEERS = bench/peers/run
 STEP = @scripts/step
 # The folders of tests/ whose own process has several threads; what other folders start is checked under asan.
-THREADED = agent client driver measure net server sim
+THREADED = agent client driver fleet measure net server sim
 $(foreach folder,$(THREADED),$(if $(wildcard tests/$(folder)),,$(error THREADED names tests/$(folder), which is not there)))
 PIP = build/python-venv/bin/pip --disable-pip-version-check
 # Clones share what ccache holds: paths of the tree count relative to it.
@@ -22,7 +22,7 @@ export CCACHE_NOHASHDIR := 1
 .DEFAULT_GOAL := help
 .PHONY: help setup build test way-in python demo slurm-demo slurm-build slurm slurm-kills slurm-trace \
   bench peers paper-tables real-runs measured-tables \
-  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring clean
+  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -167,6 +167,13 @@ monitoring: build ## check the rules and boards of packaging/ on a real Promethe
 	  cmake --build build -j $(JOBS) --target flyball_nvidia_ml flyball_cuda flyball_shared pipeline_trainer
 	@scripts/python_env monitoring tests/monitoring/requirements.txt
 	@build/monitoring-venv/bin/python tests/monitoring/monitoring_test.py
+
+page: build ## try the planning server's page in a real Chromium (installs Debian's)
+	@scripts/setup page
+	$(STEP) "Build the simulated GPUs and the trainer" build/logs/page-build.log \
+	  cmake --build build -j $(JOBS) --target flyball_nvidia_ml flyball_cuda flyball_shared pipeline_trainer
+	@scripts/python_env page tests/page/requirements.txt
+	@build/page-venv/bin/python tests/page/page_test.py
 
 clean: ## remove everything that was built
 	rm -rf build build-python out

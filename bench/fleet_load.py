@@ -3,7 +3,10 @@
 of `flyball serve`, in SECONDS after a while, with NODES lines in its list of agents, which some agents of simulated GPUs
 answer. Prints a line of a Markdown table.
 
-    bench/fleet_load.py [--nodes 64] [--agents 4] [--seconds 60]
+    bench/fleet_load.py [--nodes 64] [--agents 4] [--seconds 60] [--page]
+
+With --page (by build/page-venv/bin/python, which `make page` makes), Chromium shows the server's page meanwhile; then a
+reader zooms into a node's charts and out again, and the frames that the browser draws are counted.
 """
 
 import argparse
@@ -39,11 +42,52 @@ def wait_until(what, good):
     raise RuntimeError(f"{what}: not within 120 s")
 
 
+class Page:
+    """The server's page in Chromium: what the tab takes, and how well it draws."""
+
+    # Zooms into the middle and out again, a step a frame, and counts frames.
+    ZOOM = """async seconds => {
+      const buttons = ['show a shorter time', 'show a longer time'].map(name => document.querySelector(`[title="${name}"]`));
+      let frames = 0;
+      const begin = performance.now();
+      while (performance.now() - begin < seconds * 1000) {
+        buttons[Math.floor(frames / 8) % 2].click();
+        await new Promise(requestAnimationFrame);
+        ++frames;
+      }
+      return frames / (performance.now() - begin) * 1000;
+    }"""
+
+    def __init__(self, address):
+        from playwright.sync_api import sync_playwright
+        self.playwright = sync_playwright().start()
+        self.browser = self.playwright.chromium.launch(executable_path=shutil.which("chromium"),
+                                                       args=["--no-sandbox", "--enable-precise-memory-info"])
+        self.page = self.browser.new_page(viewport={"width": 1400, "height": 900})
+        self.address = address
+        self.page.goto(f"{address}/")
+
+    def figures(self):
+        paint = self.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        heap = self.page.evaluate("performance.memory.usedJSHeapSize")
+        self.page.goto(f"{self.address}/#/nodes/n0")
+        self.page.locator(".plot canvas").first.wait_for()
+        self.page.get_by_role("button", name="the last hour").click()
+        time.sleep(3)
+        frames = self.page.evaluate(self.ZOOM, 5)
+        return paint, heap, frames
+
+    def close(self):
+        self.browser.close()
+        self.playwright.stop()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=64)
     parser.add_argument("--agents", type=int, default=4, help="processes that answer for them")
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--page", action="store_true", help="show the page in Chromium meanwhile")
     options = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="flyball-fleet-"))
     name = f"fleet-{os.getpid()}"
@@ -74,6 +118,7 @@ def main():
                 return json.load(answer)
 
         wait_until("all nodes", lambda: fleet()["nodes_silent"] == 0)
+        page = Page(address) if options.page else None
         time.sleep(5)
         before, begin = used(server.pid)[0], time.monotonic()
         time.sleep(options.seconds)
@@ -84,6 +129,11 @@ def main():
         print("| nodes | GPUs | share of a core | resident memory | history's file | silent |\n|--:|--:|--:|--:|--:|--:|")
         print(f"| {options.nodes} | {options.nodes * GPUS} | {100 * share:.1f} % | {resident / 2**20:.0f} MiB | "
               f"{size / 2**20:.1f} MiB | {silent} |")
+        if page:
+            paint, heap, frames = page.figures()
+            print(f"page: first paint after {paint:.0f} ms, {heap / 1e6:.0f} MB of JavaScript's heap, "
+                  f"{frames:.0f} frames a second while zooming")
+            page.close()
     finally:
         for process in processes:
             process.terminate()

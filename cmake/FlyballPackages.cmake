@@ -16,6 +16,8 @@ find_package(SQLite3 REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
 find_package(simdjson REQUIRED)
 find_package(ZLIB REQUIRED)
+# Scripts for browsers, which the program embeds.
+find_path(FLYBALL_DYGRAPHS dygraph.min.js PATHS /usr/share/javascript/dygraphs REQUIRED)
 
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)

@@ -65,6 +65,7 @@ LeaseInfo Lease::info(Nanoseconds now) const {
   info.binding = binding;
   info.purpose = purpose;
   info.job = job;
+  info.rank = rank;
   info.shared = shared;
   info.age = to_seconds(now - granted);
   info.settings = settings;
@@ -164,6 +165,7 @@ const Lease& LeaseTable::grant(const LeaseRequest& request, const Claimant& who,
   lease.binding = request.binding;
   lease.purpose = request.purpose;
   lease.job = request.job;
+  lease.rank = request.rank;
   lease.shared = request.shared;
   return add(std::move(lease), now);
 }

@@ -87,7 +87,8 @@ struct Lease {
   Seconds heartbeat_timeout;  // 0: none
   LeaseBinding binding = LeaseBinding::kConnection;
   std::string purpose;
-  std::string job;         // LeaseRequest::job
+  std::string job;  // LeaseRequest::job
+  std::optional<std::int64_t> rank;
   bool shared = false;     // with the other processes of the user
   bool implicit = false;   // made by a write through zeusd's interface
   bool preparing = false;  // asked for and not granted yet: no heartbeat is due

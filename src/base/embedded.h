@@ -17,7 +17,6 @@ struct EmbeddedFile {
 
 // What the build embeds, each sorted by path and in the library of the folder that uses it.
 [[nodiscard]] std::span<const EmbeddedFile> data_files();      // profile: data/
-[[nodiscard]] std::span<const EmbeddedFile> web_files();       // draw: web/
 [[nodiscard]] std::span<const EmbeddedFile> server_openapi();  // server: docs/openapi.yaml
 [[nodiscard]] std::span<const EmbeddedFile> agent_openapi();   // agent: docs/openapi-agent.yaml
 

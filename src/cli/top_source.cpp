@@ -63,6 +63,7 @@ std::map<std::string, TopJob> jobs_of(PlanServer& server, const std::set<std::st
       job.version = status.version;
       job.promise = status.promise.verdict;
       if (status.promise.measured_saving_error_pct > 0.0) job.saving_pct = status.promise.measured_saving_pct;
+      for (const JobRankStatus& rank : server.ranks(id).ranks) job.stages[rank.rank] = rank.pp_rank;
     } catch (const ServerRefusal& refusal) {
       if (refusal.status() != 404) throw;  // a job of another server
     }

@@ -204,6 +204,12 @@ std::vector<FittedColumn> columns_of(const TopFrame& frame, const std::vector<Ro
         true;
   }
   if (!frame.jobs.empty()) {
+    add("stage", 49, false, [&](const Row& row) {
+      const TopJob* known = job(row);
+      const auto rank = row.gpu->lease ? row.gpu->lease->rank : std::nullopt;
+      if (known == nullptr || !rank || !known->stages.contains(*rank)) return std::string("-");
+      return fmt::to_string(known->stages.at(*rank));
+    });
     add("plan", 47, true, [&](const Row& row) {
       const TopJob* known = job(row);
       if (known == nullptr || known->version == 0) return std::string("-");

@@ -26,6 +26,7 @@ struct TopJob {
   std::int64_t version = 0;  // of the schedules; 0: none yet
   PromiseVerdict promise = PromiseVerdict::kUnknown;
   std::optional<double> saving_pct{};
+  std::map<std::int64_t, int> stages{};  // by rank
 };
 
 // By what rows are ordered, the highest first, except GPUs and jobs.

@@ -49,8 +49,8 @@ class DeviceSink final : public ClockSink {
 
 class LeaseSink final : public ClockSink {
  public:
-  LeaseSink(const std::string& agent, std::size_t gpu, std::string purpose, std::string job)
-      : endpoint_(parse_endpoint(agent)), gpu_(gpu), purpose_(std::move(purpose)), job_(std::move(job)) {}
+  LeaseSink(const std::string& agent, std::size_t gpu, LeasePurpose purpose)
+      : endpoint_(parse_endpoint(agent)), gpu_(gpu), purpose_(std::move(purpose)) {}
 
   void hold(Megahertz clock) override {
     hold(&GpuSettings::sm_clocks, &SettingsChange::sm_clocks, ClockBounds{clock, clock});
@@ -76,8 +76,9 @@ class LeaseSink final : public ClockSink {
       request.gpus = {gpu_};
       request.may_set = {Knob::kSmClocks};
       if (limits) request.may_set.push_back(Knob::kPowerLimit);
-      request.purpose = purpose_;
-      request.job = job_;
+      request.purpose = purpose_.text;
+      request.job = purpose_.job;
+      request.rank = purpose_.rank;
       may_limit_ = limits;
       lease_.emplace(AgentClient(endpoint_).lease(request));
       if (held_.sm_clocks) change.sm_clocks = held_.sm_clocks;
@@ -103,8 +104,7 @@ class LeaseSink final : public ClockSink {
 
   Endpoint endpoint_;
   std::size_t gpu_;
-  std::string purpose_;
-  std::string job_;
+  LeasePurpose purpose_;
   std::optional<AgentLease> lease_;
   bool may_limit_ = false;  // the lease
   GpuSettings held_;        // what is to hold
@@ -161,9 +161,8 @@ std::unique_ptr<ClockSink> make_device_sink(std::shared_ptr<GpuDevice> gpu) {
   return std::make_unique<DeviceSink>(std::move(gpu));
 }
 
-std::unique_ptr<ClockSink> make_lease_sink(const std::string& agent, std::size_t gpu, std::string purpose,
-                                           std::string job) {
-  return std::make_unique<LeaseSink>(agent, gpu, std::move(purpose), std::move(job));
+std::unique_ptr<ClockSink> make_lease_sink(const std::string& agent, std::size_t gpu, LeasePurpose purpose) {
+  return std::make_unique<LeaseSink>(agent, gpu, std::move(purpose));
 }
 
 SessionGpu open_session_gpu(const SessionGpuRequest& request) {
@@ -174,7 +173,7 @@ SessionGpu open_session_gpu(const SessionGpuRequest& request) {
   AgentsGpu known;
   known.identity.index = request.gpu;
   if (leased) {
-    result.sink = make_lease_sink(clocks, request.gpu, request.purpose, request.job);
+    result.sink = make_lease_sink(clocks, request.gpu, request.purpose);
     known = ask_agent(clocks, request.gpu);
   }
   const std::shared_ptr<GpuDevice> gpu = find_gpu(known.identity, request.vendors);

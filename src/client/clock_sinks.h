@@ -16,10 +16,9 @@ namespace flyball {
 
 // Makes a sink that sets clocks through a lease of the agent at `agent` (as parse_endpoint takes it). The lease is
 // taken with the first clock and kept by heartbeats. When this process ends, however it ends, the agent resets the
-// clocks. If the agent was away, or ended the lease, the next call takes another. `purpose` is for people ("training
-// run 12, rank 3"), and `job` for the agent's metrics.
-[[nodiscard]] std::unique_ptr<ClockSink> make_lease_sink(const std::string& agent, std::size_t gpu, std::string purpose,
-                                                         std::string job = "");
+// clocks. If the agent was away, or ended the lease, the next call takes another.
+[[nodiscard]] std::unique_ptr<ClockSink> make_lease_sink(const std::string& agent, std::size_t gpu,
+                                                         LeasePurpose purpose);
 
 // Opens a GPU. Where its clocks are set through an agent that answers, this is the board to which the agent gives that
 // number: agent and process may number boards differently, since each counts those of the libraries that it could load

@@ -75,6 +75,11 @@ WatchedNodes PlanServer::nodes() {
   return read_message<WatchedNodes>(parse_json(address(), ask("GET", "/v1/nodes").body));
 }
 
+JobRanks PlanServer::ranks(const std::string& job) {
+  const Response response = ask("GET", fmt::format("/v1/jobs/{}/ranks", percent_encode(job)));
+  return read_message<JobRanks>(parse_json(address(), response.body));
+}
+
 JobStatus PlanServer::status(const std::string& job) {
   const Response response = ask("GET", fmt::format("/v1/jobs/{}", percent_encode(job)));
   return read_message<JobStatus>(parse_json(address(), response.body));

@@ -59,6 +59,7 @@ class PlanServer {
   // Both are for people who watch. The list takes the administrator's token where the server has one.
   [[nodiscard]] JobList jobs();
   [[nodiscard]] WatchedNodes nodes();  // likewise
+  [[nodiscard]] JobRanks ranks(const std::string& job);
   [[nodiscard]] JobStatus status(const std::string& job);
   [[nodiscard]] FrontierReport frontier(const std::string& job);
   // Tells that the rank's training has ended.

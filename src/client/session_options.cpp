@@ -134,8 +134,7 @@ Record<SessionOptions> description_of(const SessionOptions* /*type*/) {
         // Only EnvPipe's planners use executed steps, and only a job that needs them asks for them.
         job.executed_steps = options.executed_steps && job.planner.starts_with("envpipe");
         job.clocks_ahead = options.clocks_ahead && !options.server.empty();
-        options.gpu.job = job.id;
-        options.gpu.purpose = fmt::format("{}, rank {}", job.id, options.rank.rank);
+        options.gpu.purpose = {fmt::format("{}, rank {}", job.id, options.rank.rank), job.id, options.rank.rank};
         check_options(options);
         // What the server would refuse later is refused now.
         if (!options.server.empty()) (void)read_message<Job>(nlohmann::json(to_json(job)));

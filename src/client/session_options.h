@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -18,11 +19,17 @@
 
 namespace flyball {
 
+// What a lease is for.
+struct LeasePurpose {
+  std::string text{};                  // for people: "training run 12, rank 3"
+  std::string job{};                   // its id, by which GPUs of jobs are told
+  std::optional<std::int64_t> rank{};  // of that job
+};
+
 struct SessionGpuRequest {
   std::size_t gpu = 0;  // as `flyball devices` counts
   std::string clocks;   // where they are set
-  std::string purpose;
-  std::string job;                                 // its id, by which the agent's metrics tell its GPUs
+  LeasePurpose purpose;
   std::vector<GpuVendor> vendors = gpu_vendors();  // the vendors whose GPUs are looked at
 };
 

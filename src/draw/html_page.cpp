@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "base/embedded.h"
 #include "draw/svg_canvas.h"
+#include "draw/web_files.h"
 
 namespace flyball {
 namespace {

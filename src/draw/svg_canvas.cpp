@@ -7,7 +7,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "base/embedded.h"
+#include "draw/web_files.h"
 
 namespace flyball {
 namespace {

@@ -50,7 +50,7 @@ std::string head_text(const Response& response, bool keep_alive) {
   for (const Header& header : response.headers) line(header.name, header.value);
   if (size > 0) line("Content-Type", response.content_type);
   if (!keep_alive) line("Connection", "close");
-  if (response.status != 204) line("Content-Length", std::to_string(size));
+  if (response.status != 204 && response.status != 304) line("Content-Length", std::to_string(size));
   return head.append("\r\n");
 }
 

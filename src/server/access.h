@@ -25,6 +25,8 @@ class Access {
   // http://name:token@host; empty where there is neither.
   [[nodiscard]] static std::string shown_token(const Request& request);
 
+  // Returns whether only an administrator passes need_administrator().
+  [[nodiscard]] bool has_administrator() const { return tokens_.administrator.has_value(); }
   // Returns whether the request shows the administrator's token, or comes over a Unix socket from the server's own user
   // or root.
   [[nodiscard]] bool is_administrator(const Request& request) const;

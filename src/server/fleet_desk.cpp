@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "base/wall_clock.h"
 #include "net/json_response.h"
+#include "server/leased_gpus.h"
 
 namespace flyball {
 namespace {
@@ -20,7 +21,8 @@ namespace {
 constexpr Seconds kPeriod{1.0};
 constexpr double kUsualPast = 3600.0;  // s, of a history
 
-enum Table : std::size_t { kNodes, kJobs };
+enum Table : std::size_t { kNodes, kJobs, kStages, kFleet };
+constexpr const char* kAll = "all";  // the fleet's only source
 
 const std::vector<HistoryTable>& tables() {
   static const std::vector<HistoryTable> kTables = {
@@ -34,6 +36,8 @@ const std::vector<HistoryTable>& tables() {
         {"promised_saved_j", true},
         {"slow_ranks", true},
         {"version", true}}},
+      {"stages", {{"power_w"}}},
+      {"fleet", {{"power_w"}, {"gpus"}, {"gpus_leased"}, {"nodes_silent", true}, {"jobs_running"}}},
   };
   return kTables;
 }
@@ -106,8 +110,30 @@ JobHistoryRow job_row(const History::Row& row) {
           row.figures[7]};
 }
 
+FleetHistoryRow fleet_row(const History::Row& row) {
+  return {row.time, quantity<Watts>(row.figures[0]), row.figures[1], row.figures[2], row.figures[3], row.figures[4]};
+}
+
+// Of what is kept of a stage there is only its power.
+JobHistoryRow stage_row(const History::Row& row) {
+  return {row.time, quantity<Watts>(row.figures[0]), {}, {}, {}, {}, {}, {}, {}};
+}
+
 // An id that is used again is another job.
 std::string source_of(const Job& job) { return fmt::format("{} {}", job.stored().job, job.id()); }
+
+std::string source_of(const Job& job, int stage) { return fmt::format("{} {}", source_of(job), stage); }
+
+std::optional<int> query_stage(const Request& request, const Job& job) {
+  const auto text = request.query.find("stage");
+  if (!text) return std::nullopt;
+  const auto stage = parse_integer(*text);
+  if (!stage || *stage < 0 || *stage >= job.request().stages) {
+    throw HttpError(400,
+                    fmt::format("stage is '{}', but the job's stages are 0 to {}", *text, job.request().stages - 1));
+  }
+  return static_cast<int>(*stage);
+}
 
 double query_time(const Request& request, const char* name, double standard) {
   const auto text = request.query.find(name);
@@ -154,14 +180,18 @@ void FleetDesk::look() {
 
 void FleetDesk::keep(const WatchedNodes& nodes) {
   std::vector<History::Sample> samples;
-  std::map<std::string, double, std::less<>> power;  // of jobs
   for (const WatchedNode& node : nodes.nodes) {
-    if (node.silent) continue;
-    samples.push_back({kNodes, node.node, figures_of(node)});
-    for (const WatchedGpu& gpu : node.gpus) {
-      if (!gpu.job.empty() && gpu.power) power[gpu.job] += gpu.power->value();
-    }
+    if (!node.silent) samples.push_back({kNodes, node.node, figures_of(node)});
   }
+  const FleetStatus all = fleet(nodes);
+  if (all.nodes > 0) {
+    samples.push_back({kFleet,
+                       kAll,
+                       {all.gpus > 0 ? std::optional(all.power.value()) : std::nullopt, static_cast<double>(all.gpus),
+                        static_cast<double>(all.gpus_leased), static_cast<double>(all.nodes_silent),
+                        static_cast<double>(all.jobs_running)}});
+  }
+  const std::map<std::string, LeasedPower> leased = leased_power(nodes);
   std::vector<History::Event> events;
   std::map<std::string, JobNotes> notes;  // without those of jobs that are gone
   for (const Job* job : book_.jobs()) {
@@ -169,9 +199,13 @@ void FleetDesk::keep(const WatchedNodes& nodes) {
     JobNotes& of_job = notes[source] = std::move(notes_[source]);
     for (JobNotes::Note& note : of_job.look(*job)) events.push_back({kJobs, source, note.kind, std::move(note.text)});
     if (!is_alive(*job)) continue;
-    const auto known = power.find(job->id());
-    const auto watts = known == power.end() ? std::nullopt : std::optional(known->second);
+    const auto known = leased.find(job->id());
+    const auto watts = known == leased.end() ? std::nullopt : std::optional(known->second.power.value());
     samples.push_back({kJobs, source, figures_of(*job, watts)});
+    if (known == leased.end()) continue;
+    for (const auto& [stage, power] : power_of_stages(*job, known->second)) {
+      samples.push_back({kStages, source_of(*job, stage), {power.value()}});
+    }
   }
   notes_ = std::move(notes);
   history_.add(Seconds(now_seconds()), std::move(samples), std::move(events));
@@ -179,31 +213,42 @@ void FleetDesk::keep(const WatchedNodes& nodes) {
 
 void FleetDesk::tell(const WatchedNodes& nodes) {
   emit("fleet", to_json(fleet(nodes)));
+  emit("power", to_json(power_now(nodes)));
   for (const WatchedNode& node : nodes.nodes) {
     const auto [before, is_new] = silent_.try_emplace(node.node, node.silent);
     if (!is_new && before->second == node.silent) continue;
     before->second = node.silent;
     emit("node", to_json(node));
   }
-  std::map<std::string, std::string> listings;
-  for (const Job* job : book_.jobs()) {
-    const nlohmann::ordered_json listing = to_json(listing_of(*job));
-    const std::string& text = listings[job->id()] = dump_json(listing);
-    if (const auto before = jobs_.find(job->id()); before == jobs_.end() || before->second != text)
-      emit("job", listing);
+  std::map<std::string, std::string> now;
+  for (const JobListing& one : listings()) {
+    const nlohmann::ordered_json listing = to_json(one);
+    const std::string& text = now[one.job] = dump_json(listing);
+    if (const auto before = jobs_.find(one.job); before == jobs_.end() || before->second != text) emit("job", listing);
   }
   for (const auto& [id, listing] : jobs_) {
-    if (!listings.contains(id)) emit("deleted", to_json(JobDeleted{id, "the server does not know it any more"}));
+    if (!now.contains(id)) emit("deleted", to_json(JobDeleted{id, "the server does not know it any more"}));
   }
-  jobs_ = std::move(listings);
+  jobs_ = std::move(now);
+}
+
+// Where there is no administrator's token everybody may listen: then as GET /v1/jobs tells a stranger.
+std::vector<JobListing> FleetDesk::listings() const {
+  std::vector<JobListing> all;
+  const bool for_administrator = access_.has_administrator();
+  for (const Job* job : book_.jobs()) {
+    if (for_administrator || job->stored().kind != JobKind::kZeus) all.push_back(listing_of(*job, for_administrator));
+  }
+  return all;
 }
 
 void FleetDesk::subscribe(std::shared_ptr<EventStream> stream) {
   const WatchedNodes nodes = watch_.nodes();
   if (streams_.empty()) tell(nodes);  // to nobody: what has changed since there was a stream is no news
   stream->send("fleet", dump_json(to_json(fleet(nodes))));
+  stream->send("power", dump_json(to_json(power_now(nodes))));
   for (const WatchedNode& node : nodes.nodes) stream->send("node", dump_json(to_json(node)));
-  for (const Job* job : book_.jobs()) stream->send("job", dump_json(to_json(listing_of(*job))));
+  for (const JobListing& job : listings()) stream->send("job", dump_json(to_json(job)));
   streams_.push_back(std::move(stream));
 }
 
@@ -265,6 +310,13 @@ void FleetDesk::answer_history(std::size_t table, const std::string& source, con
 }
 
 void FleetDesk::add_routes(Router& router) {
+  // The job of a request whose token has been checked.
+  const auto allowed = [this](const Request& request) -> const Job& {
+    const Job* job = book_.find_job(request.parameters.at("job"));
+    if (job == nullptr) throw HttpError(404, fmt::format("there is no job {}", request.parameters.at("job")));
+    access_.need_job(request, *job);
+    return *job;
+  };
   router.add({"GET", "/v1/nodes", Handler([this](const Request& request) {
                 access_.need_administrator(request);
                 return json_response(200, to_json(watch_.nodes()));
@@ -272,6 +324,10 @@ void FleetDesk::add_routes(Router& router) {
   router.add({"GET", "/v1/fleet", Handler([this](const Request& request) {
                 access_.need_administrator(request);
                 return json_response(200, to_json(fleet(watch_.nodes())));
+              })});
+  router.add({"GET", "/v1/fleet/history", AsyncHandler([this](const Request& request, const Reply& reply) {
+                access_.need_administrator(request);
+                answer_history(kFleet, kAll, request, reply, showing(FleetHistory{}, fleet_row));
               })});
   router.add({"GET", "/v1/nodes/{node}/history", AsyncHandler([this](const Request& request, const Reply& reply) {
                 access_.need_administrator(request);
@@ -281,13 +337,17 @@ void FleetDesk::add_routes(Router& router) {
                 }
                 answer_history(kNodes, node, request, reply, showing(NodeHistory{node}, node_row));
               })});
-  router.add({"GET", "/v1/jobs/{job}/history", AsyncHandler([this](const Request& request, const Reply& reply) {
-                const Job* job = book_.find_job(request.parameters.at("job"));
-                if (job == nullptr) {
-                  throw HttpError(404, fmt::format("there is no job {}", request.parameters.at("job")));
-                }
-                access_.need_job(request, *job);
-                answer_history(kJobs, source_of(*job), request, reply, showing(JobHistory{job->id()}, job_row));
+  router.add(
+      {"GET", "/v1/jobs/{job}/history", AsyncHandler([this, allowed](const Request& request, const Reply& reply) {
+         const Job& job = allowed(request);
+         if (const auto stage = query_stage(request, job)) {
+           return answer_history(kStages, source_of(job, *stage), request, reply,
+                                 showing(JobHistory{job.id()}, stage_row));
+         }
+         answer_history(kJobs, source_of(job), request, reply, showing(JobHistory{job.id()}, job_row));
+       })});
+  router.add({"GET", "/v1/jobs/{job}/ranks", Handler([this, allowed](const Request& request) {
+                return json_response(200, to_json(ranks_of(allowed(request), watch_.nodes())));
               })});
   router.add({"GET", "/v1/events", StreamHandler([this](const Request& request) {
                 access_.need_administrator(request);

@@ -42,6 +42,7 @@ class FleetDesk {
   void tell(const WatchedNodes& nodes);
   // Tells the stream all that there is, and from then on what changes.
   void subscribe(std::shared_ptr<EventStream> stream);
+  [[nodiscard]] std::vector<JobListing> listings() const;
   void emit(std::string_view name, const nlohmann::ordered_json& data);
   void answer_history(std::size_t table, const std::string& source, const Request& request, const Reply& reply,
                       std::function<Response(const History::Rows&)> show);

@@ -307,7 +307,7 @@ class Job {
   std::map<int, StoredSavings> saved_;  // by rank
 };
 
-// Returns what lists of jobs tell of one.
-[[nodiscard]] JobListing listing_of(const Job& job);
+// Returns what lists of jobs tell of one, with its figures if the reader may read the job itself.
+[[nodiscard]] JobListing listing_of(const Job& job, bool with_figures);
 
 }  // namespace flyball

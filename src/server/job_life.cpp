@@ -196,14 +196,21 @@ bool Job::order_remeasuring() {
   return true;
 }
 
-JobListing listing_of(const Job& job) {
+JobListing listing_of(const Job& job, bool with_figures) {
   JobListing listing;
   listing.job = job.id();
   listing.name = job.request().name;
   listing.state = job.state();
   listing.ranks = job.request().ranks();
   listing.ranks_registered = std::ssize(job.ranks());
-  listing.promise = job.promise().known().verdict;
+  listing.promise.verdict = job.promise().known().verdict;
+  listing.slow_ranks = std::ssize(job.found().all());
+  if (with_figures) {
+    listing.promise = job.promise().known();
+    const RankSavings savings = job.savings();
+    listing.saved = savings.energy_at_maximum - savings.energy;
+    listing.promised_saved = savings.energy_at_maximum - job.promised_energy();
+  }
   if (!job.current()) return listing;
   listing.version = job.current()->version;
   listing.plan_status = job.current()->plan->status();

@@ -78,11 +78,11 @@ Response frontier_response(const Job& job) {
 }
 
 // The names of Zeus's jobs are all that Zeus's interface asks for, so that only the administrator may see them.
-Response job_list(const JobBook& book, bool with_zeus) {
+Response job_list(const JobBook& book, bool for_administrator) {
   JobList list;
   for (const Job* job : book.jobs()) {
-    if (!with_zeus && job->stored().kind == JobKind::kZeus) continue;
-    list.jobs.push_back(listing_of(*job));
+    if (!for_administrator && job->stored().kind == JobKind::kZeus) continue;
+    list.jobs.push_back(listing_of(*job, for_administrator));
   }
   return json_response(200, to_json(list));
 }

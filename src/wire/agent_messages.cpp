@@ -14,6 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kLastGpu = 1023;
+constexpr double kLastJobRank = 131'071;
 constexpr double kMostClock = 100'000.0;  // MHz
 constexpr double kMostPower = 100'000.0;  // W
 constexpr std::size_t kLongestPurpose = 200;
@@ -125,6 +126,8 @@ Record<LeaseRequest> description_of(const LeaseRequest* /*type*/) {
       .field("job", &R::job,
              "The job whose training it is for, by which metrics tell the job's GPUs; at most 200 bytes.",
              {.left_out = true, .longest = kLongestPurpose})
+      .field("rank", &R::rank, "Which of the job's ranks the holder is.",
+             {.left_out = true, .minimum = 0, .maximum = kLastJobRank})
       .field("may_set", &R::may_set, "Settings that the lease may change. If it is missing, all of them.",
              {.left_out = true})
       .field("shared", &R::shared, "Whether the user's other processes may change and end the lease, too.",
@@ -183,6 +186,7 @@ Record<LeaseInfo> description_of(const LeaseInfo* /*type*/) {
              "the process alone.")
       .field("purpose", &R::purpose, "What the lease is for, in words for people.")
       .field("job", &R::job, "The job whose training it is for; empty: none was named.")
+      .field("rank", &R::rank, "Which of the job's ranks the holder is; null: it did not say.")
       .field("shared", &R::shared, "Whether the user's other processes may change and end the lease, too.")
       .field("age_s", &R::age, "Time since the lease was granted.")
       .field("settings", &R::settings, "What has been set under the lease, for each GPU on which anything has.");

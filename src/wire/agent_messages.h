@@ -73,6 +73,7 @@ struct LeaseRequest {
   std::string purpose;  // for people: "training run 12"
   bool shared = false;  // other processes of the user may change and end it, too
   std::string job{};    // whose training it is for, by which metrics tell GPUs of jobs; empty: of none
+  std::optional<std::int64_t> rank = std::nullopt;  // which of the job's ranks the holder is
   // If the lease ends in any way but by its release, each of its GPUs gets this power limit (or keeps a lower one that
   // held before the lease), a Cap. It stays until it is lifted, beyond ends of the agent and of the machine. Without a
   // value the limit is as before the lease. Only for those who may slow others' processes.
@@ -107,6 +108,7 @@ struct LeaseInfo {
   LeaseBinding binding = LeaseBinding::kConnection;
   std::string purpose;
   std::string job{};
+  std::optional<std::int64_t> rank = std::nullopt;
   bool shared = false;
   Seconds age;
   std::map<std::size_t, GpuSettings> settings;  // by GPU

@@ -31,6 +31,7 @@ WatchedGpu watched(const GpuStatus& gpu) {
   told.holder = gpu.lease->holder.text();
   told.purpose = gpu.lease->purpose;
   told.job = gpu.lease->job;
+  told.rank = gpu.lease->rank;
   const auto settings = gpu.lease->settings.find(gpu.index);
   if (settings != gpu.lease->settings.end() && settings->second.sm_clocks) {
     told.asked_clock = settings->second.sm_clocks->maximum;
@@ -59,6 +60,7 @@ GpuStatus status_of(const WatchedGpu& told) {
   gpu.lease->holder.name = told.holder;
   gpu.lease->purpose = told.purpose;
   gpu.lease->job = told.job;
+  gpu.lease->rank = told.rank;
   gpu.lease->gpus = {told.index};
   if (told.asked_clock) gpu.lease->settings[told.index].sm_clocks = ClockBounds{Megahertz(), *told.asked_clock};
   return gpu;
@@ -86,6 +88,7 @@ Record<WatchedGpu> description_of(const WatchedGpu* /*type*/) {
       .field("holder", &R::holder, "Who holds the GPU's lease; empty where nobody does.")
       .field("purpose", &R::purpose, "What the lease is for, in its holder's words.")
       .field("job", &R::job, "The job whose training the lease is for; empty where it names none.")
+      .field("rank", &R::rank, "Which of the job's ranks holds the lease, as it says itself; null: it does not say.")
       .field("cap_w", &R::cap, "The power limit that a holder who was lost has left; null where there is none.")
       .field("cap_holder", &R::cap_holder, "Who has left it; empty where there is none.");
 }
@@ -128,6 +131,80 @@ Record<FleetStatus> description_of(const FleetStatus* /*type*/) {
              "Energy of all iterations that are compared with maximum clocks, of all jobs that the server knows.")
       .field("compared_energy_at_maximum_j", &R::compared_at_maximum, "What they would have taken at maximum clocks.")
       .field("compared_energy_promised_j", &R::compared_promised, "What they take as promised.");
+}
+
+Record<PowerNow> description_of(const PowerNow* /*type*/) {
+  using R = PowerNow;
+  return Record<R>::answer("PowerNow", kFleetAnswer,
+                           "Event `power`. Nodes that are silent and jobs that no lease names are left out.")
+      .field("time_s", &R::time, "Unix time.", {.needed = true})
+      .field("nodes", &R::nodes, "What the GPUs of each node draw.", {.needed = true})
+      .field("jobs", &R::jobs, "What the GPUs of each job draw.", {.needed = true});
+}
+
+Record<PowerNow::OfNode> description_of(const PowerNow::OfNode* /*type*/) {
+  using R = PowerNow::OfNode;
+  return Record<R>::answer("NodePower", kFleetAnswer)
+      .field("node", &R::node, "The node's name.", {.needed = true})
+      .field("power_w", &R::power, "Power of its GPUs.", {.needed = true});
+}
+
+Record<PowerNow::OfJob> description_of(const PowerNow::OfJob* /*type*/) {
+  using R = PowerNow::OfJob;
+  return Record<R>::answer("JobPower", kFleetAnswer)
+      .field("job", &R::job, "The job's id.", {.needed = true})
+      .field("gpus", &R::gpus, "GPUs whose lease names the job.")
+      .field("power_w", &R::power, "Power of these GPUs.", {.needed = true});
+}
+
+Record<JobRankStatus> description_of(const JobRankStatus* /*type*/) {
+  using R = JobRankStatus;
+  return Record<R>::answer(
+             "JobRank", kFleetAnswer,
+             "A rank of a job and its GPU. What is told of the GPU is null where no lease names the rank, "
+             "or the device does not give it.")
+      .field("rank", &R::rank, "Number of the rank.", {.needed = true})
+      .field("dp_rank", &R::dp_rank, "Its pipeline.")
+      .field("pp_rank", &R::pp_rank, "Its stage.")
+      .field("tp_rank", &R::tp_rank, "Its number among the ranks of the stage.")
+      .field("profiled", &R::profiled, "Whether it has finished measuring.")
+      .field("slowdown", &R::slowdown, "Its computing time over that of when it was profiled, as it has reported.")
+      .field("node", &R::node, "Node of the GPU whose lease names the rank; empty where none is known.")
+      .field("gpu", &R::gpu, "The agent's number of that GPU.")
+      .field("silent", &R::silent, "Whether the node does not answer; the rest is then as it told it last.")
+      .field("power_w", &R::power, "Power that the GPU draws.")
+      .field("clock_mhz", &R::clock, "SM clock.")
+      .field("asked_clock_mhz", &R::asked_clock, "The highest SM clock that the lease lets it have.")
+      .field("temperature_c", &R::temperature_celsius, "Temperature of the GPU, in degrees Celsius.")
+      .field("throttle_reasons", &R::throttle_reasons, "Reasons why clocks are below what was asked for.");
+}
+
+Record<JobRanks> description_of(const JobRanks* /*type*/) {
+  using R = JobRanks;
+  return Record<R>::answer("JobRanks", kFleetAnswer, "Ranks of a job, and where they are.")
+      .field("job", &R::job, "The job's id.", {.needed = true})
+      .field("ranks_registered", &R::ranks_registered, "Number of ranks that have registered.")
+      .field("ranks", &R::ranks, "The first 4096 of them, by their number.");
+}
+
+Record<FleetHistoryRow> description_of(const FleetHistoryRow* /*type*/) {
+  using R = FleetHistoryRow;
+  return Record<R>::answer("FleetHistoryRow", kFleetAnswer,
+                           "Means over the row's step, and of silent nodes the highest number. GPUs are those of nodes "
+                           "that answered.")
+      .field("time_s", &R::time, "Unix time at which the row begins.", {.needed = true})
+      .field("power_w", &R::power, "Power of all GPUs.")
+      .field("gpus", &R::gpus, "Number of GPUs.")
+      .field("gpus_leased", &R::gpus_leased, "GPUs that somebody had leased.")
+      .field("nodes_silent", &R::nodes_silent, "Nodes whose agents did not answer.")
+      .field("jobs_running", &R::jobs_running, "Jobs with schedules whose ranks were heard.");
+}
+
+Record<FleetHistory> description_of(const FleetHistory* /*type*/) {
+  using R = FleetHistory;
+  return Record<R>::answer("FleetHistory", kFleetAnswer, "The past of all nodes and jobs together.")
+      .field("step", &R::step, "Time from one row to the next.")
+      .field("rows", &R::rows, "Rows, the oldest first.");
 }
 
 Record<NodeHistoryRow> description_of(const NodeHistoryRow* /*type*/) {

@@ -32,7 +32,8 @@ struct WatchedGpu {
   std::vector<std::string> throttle_reasons;
   std::string holder;  // of its lease, in words; empty: nobody has leased it
   std::string purpose;
-  std::string job;  // whose training that lease is for; empty: of none
+  std::string job;                   // whose training that lease is for; empty: of none
+  std::optional<std::int64_t> rank;  // of that job, as the holder says
   std::optional<Watts> cap;
   std::string cap_holder;
 };
@@ -72,6 +73,47 @@ struct FleetStatus {
   Joules compared_promised;
 };
 
+// Event "power" of GET /v1/events. Sources without any GPU that tells its power are left out.
+struct PowerNow {
+  struct OfNode {
+    std::string node;
+    Watts power;
+  };
+  struct OfJob {
+    std::string job;
+    std::int64_t gpus = 0;  // whose lease names the job
+    Watts power;            // of those
+  };
+  Seconds time;  // Unix time
+  std::vector<OfNode> nodes;
+  std::vector<OfJob> jobs;
+};
+
+// GET /v1/jobs/{job}/ranks: where the ranks of a job are and what their GPUs do. Only ranks that have registered.
+struct JobRankStatus {
+  int rank = 0;
+  int dp_rank = 0;
+  int pp_rank = 0;
+  int tp_rank = 0;
+  bool profiled = false;
+  double slowdown = 1.0;  // its computing time over the usual, as it has reported
+  std::string node;       // of the GPU whose lease names the rank; empty: none is known
+  std::int64_t gpu = 0;   // its index there; this and what follows count only where there is a node
+  bool silent = false;    // the node is, and this is what it told last
+  std::optional<Watts> power;
+  std::optional<Megahertz> clock;
+  std::optional<Megahertz> asked_clock;
+  std::optional<double> temperature_celsius;
+  std::vector<std::string> throttle_reasons;
+};
+struct JobRanks {
+  // A job with more ranks tells these first ones only.
+  static constexpr std::size_t kMost = 4096;
+  std::string job;
+  std::int64_t ranks_registered = 0;
+  std::vector<JobRankStatus> ranks{};
+};
+
 // How far apart rows of a history are; the finest that reaches back far enough is told.
 enum class HistoryStep { kSeconds, kMinutes, kHours };
 template <>
@@ -94,6 +136,19 @@ struct NodeHistory {
   std::string node;
   HistoryStep step = HistoryStep::kSeconds;
   std::vector<NodeHistoryRow> rows{};
+};
+
+struct FleetHistoryRow {
+  Seconds time;
+  std::optional<Watts> power;
+  std::optional<double> gpus;
+  std::optional<double> gpus_leased;
+  std::optional<double> nodes_silent;
+  std::optional<double> jobs_running;
+};
+struct FleetHistory {
+  HistoryStep step = HistoryStep::kSeconds;
+  std::vector<FleetHistoryRow> rows{};
 };
 
 struct JobHistoryRow {
@@ -128,6 +183,13 @@ struct JobHistory {
 [[nodiscard]] Record<WatchedNode> description_of(const WatchedNode*);
 [[nodiscard]] Record<WatchedNodes> description_of(const WatchedNodes*);
 [[nodiscard]] Record<FleetStatus> description_of(const FleetStatus*);
+[[nodiscard]] Record<PowerNow> description_of(const PowerNow*);
+[[nodiscard]] Record<PowerNow::OfNode> description_of(const PowerNow::OfNode*);
+[[nodiscard]] Record<PowerNow::OfJob> description_of(const PowerNow::OfJob*);
+[[nodiscard]] Record<JobRankStatus> description_of(const JobRankStatus*);
+[[nodiscard]] Record<JobRanks> description_of(const JobRanks*);
+[[nodiscard]] Record<FleetHistoryRow> description_of(const FleetHistoryRow*);
+[[nodiscard]] Record<FleetHistory> description_of(const FleetHistory*);
 [[nodiscard]] Record<NodeHistoryRow> description_of(const NodeHistoryRow*);
 [[nodiscard]] Record<NodeHistory> description_of(const NodeHistory*);
 [[nodiscard]] Record<JobHistoryRow> description_of(const JobHistoryRow*);

@@ -32,6 +32,17 @@ constexpr const char* kJobState =
     "all ranks have said that they have ended; lost: no rank has been heard for a while (--lost-after). A job that has "
     "ended or is lost keeps its plan, and comes back with the next word of a rank.";
 
+constexpr const char* kPromisedIteration =
+    "What an iteration may take by the plan, by what it takes at maximum clocks. 0: not measured.";
+constexpr const char* kMeasuredIteration =
+    "What an iteration by the plan takes, as a rank has measured it. 0: not measured.";
+constexpr const char* kMaxClockIteration =
+    "What an iteration at maximum clocks takes, as a rank has measured it. 0: not measured.";
+constexpr const char* kPromisedSaving =
+    "What the plan is to save of the energy that maximum clocks take in the same time, in percent. 0: nothing "
+    "is promised.";
+constexpr const char* kMeasuredSaving = "What it saves of that, by the GPUs' own counters.";
+constexpr const char* kMeasuredSavingError = "Standard error of measured_saving_pct. 0: not measured.";
 constexpr const char* kPlanStatus =
     "Whether the planner came to its end (complete), or the server's time limit (--planning-time) ended it "
     "(incomplete). An incomplete frontier has its slow end, and rougher plans for the fastest iteration and the job's "
@@ -421,19 +432,12 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
              "Whether iterations take what the plan promises. unknown: nobody has compared them yet; slower: they took "
              "longer, and the ranks run at maximum clocks; dearer: they take more energy, and if it is more than at "
              "maximum clocks, the ranks run at these.")
-      .field("promised_iteration_s", &R::promise, &JobPromise::promised,
-             "What an iteration may take by the plan, by what it takes at maximum clocks. 0: not measured.")
-      .field("measured_iteration_s", &R::promise, &JobPromise::measured,
-             "What an iteration by the plan takes, as a rank has measured it. 0: not measured.")
-      .field("max_clock_iteration_s", &R::promise, &JobPromise::at_maximum,
-             "What an iteration at maximum clocks takes, as a rank has measured it. 0: not measured.")
-      .field("promised_saving_pct", &R::promise, &JobPromise::promised_saving_pct,
-             "What the plan is to save of the energy that maximum clocks take in the same time, in percent. 0: nothing "
-             "is promised.")
-      .field("measured_saving_pct", &R::promise, &JobPromise::measured_saving_pct,
-             "What it saves of that, by the GPUs' own counters.")
-      .field("measured_saving_error_pct", &R::promise, &JobPromise::measured_saving_error_pct,
-             "Standard error of measured_saving_pct. 0: not measured.")
+      .field("promised_iteration_s", &R::promise, &JobPromise::promised, kPromisedIteration)
+      .field("measured_iteration_s", &R::promise, &JobPromise::measured, kMeasuredIteration)
+      .field("max_clock_iteration_s", &R::promise, &JobPromise::at_maximum, kMaxClockIteration)
+      .field("promised_saving_pct", &R::promise, &JobPromise::promised_saving_pct, kPromisedSaving)
+      .field("measured_saving_pct", &R::promise, &JobPromise::measured_saving_pct, kMeasuredSaving)
+      .field("measured_saving_error_pct", &R::promise, &JobPromise::measured_saving_error_pct, kMeasuredSavingError)
       .field("promise_cause", &R::promise, &JobPromise::cause,
              "Why iterations do not take what is promised, in words, as far as a rank can see it. Empty: it is not "
              "known, or they do.")
@@ -502,7 +506,18 @@ Record<JobListing> description_of(const JobListing* /*type*/) {
       .field("ranks_registered", &R::ranks_registered, "Number of ranks that have registered.")
       .field("version", &R::version, "Version of the schedules; 0: there are none.")
       .field("plan_status", &R::plan_status, kPlanStatus)
-      .field("promise", &R::promise, "Whether the plan keeps its promise, by what ranks tell.");
+      .field("promise", &R::promise, &JobPromise::verdict,
+             "Whether the plan keeps its promise, by what ranks tell. What follows up to promised_saved_j is 0 for a "
+             "caller who may not read the job.")
+      .field("promised_iteration_s", &R::promise, &JobPromise::promised, kPromisedIteration)
+      .field("measured_iteration_s", &R::promise, &JobPromise::measured, kMeasuredIteration)
+      .field("max_clock_iteration_s", &R::promise, &JobPromise::at_maximum, kMaxClockIteration)
+      .field("promised_saving_pct", &R::promise, &JobPromise::promised_saving_pct, kPromisedSaving)
+      .field("measured_saving_pct", &R::promise, &JobPromise::measured_saving_pct, kMeasuredSaving)
+      .field("measured_saving_error_pct", &R::promise, &JobPromise::measured_saving_error_pct, kMeasuredSavingError)
+      .field("saved_j", &R::saved, "Energy saved so far against maximum clocks.")
+      .field("promised_saved_j", &R::promised_saved, "Energy that should have been saved so far, as promised.")
+      .field("slow_ranks", &R::slow_ranks, "Ranks that compute slower than when they were profiled.");
 }
 
 Record<JobList> description_of(const JobList* /*type*/) {

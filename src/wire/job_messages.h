@@ -469,7 +469,10 @@ struct JobListing {
   std::int64_t ranks_registered = 0;
   std::int64_t version = 0;
   std::optional<PlanStatus> plan_status;
-  PromiseVerdict promise = PromiseVerdict::kUnknown;
+  JobPromise promise;     // its verdict; the rest for whoever may read the job
+  Joules saved;           // likewise: by the iterations that are compared with maximum clocks
+  Joules promised_saved;  // likewise
+  std::int64_t slow_ranks = 0;
 };
 struct JobList {
   std::vector<JobListing> jobs;

@@ -61,7 +61,8 @@ const std::vector<const RecordDescription*>& messages_of(Interface interface) {
                    MeasurementsTaken, RankSchedule, FrontierReport, FrontierPointReport, StepReport, StepTaken,
                    OrderReport, PromiseReport, PaceReport, DriftedOperation, RemeasureOrder, StragglerNotice,
                    StragglerTaken, PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted, WatchedNodes,
-                   WatchedNode, WatchedGpu, FleetStatus, NodeHistory, NodeHistoryRow, JobHistory, JobHistoryRow,
+                   WatchedNode, WatchedGpu, FleetStatus, PowerNow, PowerNow::OfNode, PowerNow::OfJob, JobRanks,
+                   JobRankStatus, FleetHistory, FleetHistoryRow, NodeHistory, NodeHistoryRow, JobHistory, JobHistoryRow,
                    JobHistoryEvent>();
   static const auto kAgent =
       descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, Cap, ClockBounds,

@@ -61,7 +61,7 @@ TEST(SessionOptions, ReachThePartsThatTheyAreFor) {
   EXPECT_EQ(options.rank, (RankRequest{59, 2, 3, 4, {}}));
   EXPECT_EQ(options.gpu.gpu, 7u);
   EXPECT_EQ(options.gpu.clocks, "none");
-  EXPECT_EQ(options.gpu.purpose, "run-12, rank 59");
+  EXPECT_EQ(options.gpu.purpose.text, "run-12, rank 59");
   EXPECT_FALSE(options.profile);
   EXPECT_EQ(options.sweep.steps_per_clock, 6);
   EXPECT_EQ(options.sweep.rises_to_stop, 9);

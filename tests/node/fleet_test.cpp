@@ -122,6 +122,50 @@ TEST_F(Fleet, AJobHasTheWattsOfGpusThatAreLeasedForIt) {
   for (const nlohmann::json& row : other["rows"]) EXPECT_TRUE(row["power_w"].is_null()) << other.dump();
 }
 
+// Leases say which rank has which board.
+TEST_F(Fleet, RanksAndStagesAreFoundByTheirLeases) {
+  testing::run_profiling(client_, small_job());
+  LeaseRequest request;
+  request.job = "job";
+  request.gpus = {0};
+  request.rank = 0;
+  AgentLease first = AgentClient(second_.endpoint(), "").lease(request);
+  request.gpus = {2};
+  request.rank = 1;
+  const AgentLease last = AgentClient(second_.endpoint(), "").lease(request);
+  const nlohmann::json ranks = ask_until("/v1/jobs/job/ranks", [](const nlohmann::json& now) {
+    return now["ranks"].size() == 2 && now["ranks"][0]["node"] != "" && now["ranks"][1]["node"] != "";
+  })["ranks"];
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(ranks[rank]["rank"], rank);
+    EXPECT_EQ(ranks[rank]["pp_rank"], rank);
+    EXPECT_EQ(ranks[rank]["node"], "n2");
+    EXPECT_EQ(ranks[rank]["gpu"], 2 * rank);
+    EXPECT_EQ(ranks[rank]["power_w"], 100.0 + 2 * rank);
+    EXPECT_EQ(ranks[rank]["slowdown"], 1.0);
+  }
+  for (int stage = 0; stage < 2; ++stage) {
+    const nlohmann::json told = ask_until("/v1/jobs/job/history?stage=" + std::to_string(stage),
+                                          [](const nlohmann::json& now) { return !now["rows"].empty(); });
+    EXPECT_EQ(told["rows"].back()["power_w"], 100.0 + 2 * stage);
+  }
+  EXPECT_EQ(client_.ask("GET", "/v1/jobs/job/history?stage=2").status, 400u);
+  EXPECT_EQ(client_.ask("GET", "/v1/jobs/none/ranks").status, 404u);
+  const nlohmann::json listed = client_.get("/v1/jobs")["jobs"][0];
+  EXPECT_EQ(listed["slow_ranks"], 0);
+  first.release();
+  (void)ask_until("/v1/jobs/job/ranks", [](const nlohmann::json& now) { return now["ranks"][0]["node"] == ""; });
+}
+
+TEST_F(Fleet, AllNodesTogetherHaveAPast) {
+  const nlohmann::json told = ask_until("/v1/fleet/history", [](const nlohmann::json& now) {
+    return !now["rows"].empty() && now["rows"].back()["nodes_silent"] == 0;
+  });
+  EXPECT_EQ(told["rows"].back()["power_w"], 100.0 + 101.0 + 100.0 + 101.0 + 102.0);
+  EXPECT_EQ(told["rows"].back()["gpus"], 5);
+  EXPECT_EQ(told["rows"].back()["gpus_leased"], 0);
+}
+
 // In the order in which it came, and with the reason that the rank gave.
 TEST_F(Fleet, AJobsHistoryTellsWhatHappened) {
   JobRequest job = small_job("job", 2);
@@ -158,6 +202,7 @@ TEST_F(Fleet, EventsTellWhatChanges) {
   bool silent = false;
   bool job = false;
   bool talked = false;
+  bool power = false;
   testing::follow_events(
       testing::RawSocket(server_.port()), "/v1/events",
       [&](const ServerEvent& event) {
@@ -166,6 +211,8 @@ TEST_F(Fleet, EventsTellWhatChanges) {
           talked = talked || data["silent"] == false;
           silent = talked && data["silent"] == true;
         }
+        // Of both nodes at first; later n1 is left out, since it is silent.
+        if (event.name == "power" && data["nodes"].size() == 2) power = data["nodes"][1]["power_w"] == 303.0;
         if (event.name == "job") job = data["job"] == "job" && data["state"] == "registering";
         return !(silent && job);
       },
@@ -173,18 +220,35 @@ TEST_F(Fleet, EventsTellWhatChanges) {
   later.join();
   EXPECT_TRUE(silent);
   EXPECT_TRUE(job);
+  EXPECT_TRUE(power);
 }
 
 TEST_F(Fleet, TakesTheAdministratorsToken) {
   client_.post("/v1/jobs", to_json(small_job()), 201);
   Client stranger(server_.port());
-  for (const char* const target :
-       {"/v1/nodes", "/v1/fleet", "/v1/nodes/n1/history", "/v1/jobs/job/history", "/v1/events"}) {
+  for (const char* const target : {"/v1/nodes", "/v1/fleet", "/v1/nodes/n1/history", "/v1/jobs/job/history",
+                                   "/v1/jobs/job/ranks", "/v1/fleet/history", "/v1/events"}) {
     EXPECT_EQ(stranger.ask("GET", target).status, 401u) << target;
   }
   Client owner(server_.port(), testing::kToken);
   EXPECT_EQ(owner.ask("GET", "/v1/jobs/job/history").status, 200u);
   EXPECT_EQ(owner.ask("GET", "/v1/fleet").status, 403u);
+}
+
+// The page asks for everything else with the token that its reader has.
+TEST_F(Fleet, ThePageNeedsNoTokenAndRunsNothingOfOthers) {
+  Client stranger(server_.port());
+  const Response page = stranger.ask("GET", "/");
+  ASSERT_EQ(page.status, 200u);
+  EXPECT_EQ(page.body.find("<script>"), std::string::npos) << "scripts come from files";
+  for (const char* const file : {"page/page.css", "page/charts.js", "page/page.js"}) {
+    EXPECT_THAT(page.body, HasSubstr(std::string("\"") + file + "\""));
+    EXPECT_EQ(stranger.ask("GET", std::string("/") + file).status, 200u);
+  }
+  const auto policy = page.header("Content-Security-Policy");
+  ASSERT_TRUE(policy);
+  EXPECT_THAT(std::string(*policy), HasSubstr("default-src 'none'; script-src 'self';"));
+  EXPECT_EQ(policy->find("unsafe"), std::string_view::npos);
 }
 
 TEST_F(Fleet, RefusesTimesThatAreNone) {

@@ -217,7 +217,8 @@ TEST(Top, NodesOfAServer) {
   made.has_nodes = true;
   made.source = "planning server at plan:4940";
   made.nodes[0].now.gpus[0].lease->job = "bert";
-  made.jobs["bert"] = {7, PromiseVerdict::kKept, 12.34};
+  made.nodes[0].now.gpus[0].lease->rank = 5;
+  made.jobs["bert"] = {7, PromiseVerdict::kKept, 12.34, {{5, 21}}};
   made.nodes.push_back(made.nodes[0]);
   TopNode& silent = made.nodes[1];
   silent.now.node = "node8";
@@ -227,8 +228,8 @@ TEST(Top, NodesOfAServer) {
     one.lease.reset();
   }
   const std::string text = draw_top(made);
-  for (const char* words : {"2 nodes (1 silent)  4 GPUs  300 W", "node7", "bert", "7 kept", "12.3 %", "node is silent",
-                            "node node8 is silent: for 12 s: Connection refused\n"}) {
+  for (const char* words : {"2 nodes (1 silent)  4 GPUs  300 W", "node7", "bert", "stage", "   21 ", "7 kept", "12.3 %",
+                            "node is silent", "node node8 is silent: for 12 s: Connection refused\n"}) {
     EXPECT_THAT(text, HasSubstr(words));
   }
   const auto json = nlohmann::json::parse(top_json(made));

@@ -45,7 +45,7 @@ class TwoVendors : public ::testing::Test {
     SessionGpuRequest request;
     request.gpu = gpu;
     request.clocks = folder_ / "agent.sock";
-    request.purpose = "two vendors";
+    request.purpose = {"two vendors"};
     request.vendors = {{"nvml", {FLYBALL_SIM_LIBRARY}, load_nvml},
                        {"amd-smi", {FLYBALL_STUB_DIR "/libamd_smi_stub.so"}, load_amd_smi}};
     return open_session_gpu(request);

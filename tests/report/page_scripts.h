@@ -13,7 +13,7 @@
 #include <vector>
 #include <nlohmann/json.hpp>
 
-#include "base/embedded.h"
+#include "draw/web_files.h"
 
 namespace flyball::testing {
 

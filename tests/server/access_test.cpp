@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <string>
+#include <vector>
 
 #include "base/record.h"
 #include "server/test_server.h"
+#include "support/event_stream.h"
 #include "support/raw_socket.h"
 
 namespace flyball::testing {
@@ -186,6 +188,15 @@ TEST(Access, TheNamesOfZeusJobsAreForTheAdministrator) {
   const nlohmann::json listed = stranger.get("/v1/jobs")["jobs"];
   ASSERT_EQ(listed.size(), 1u);
   EXPECT_EQ(listed[0]["job"], "job");
+  // All that there is comes before the second sums.
+  int sums = 0;
+  std::vector<std::string> told;
+  follow_events(RawSocket(server.port()), "/v1/events", [&](const ServerEvent& event) {
+    if (event.name == "job") told.push_back(nlohmann::json::parse(event.data)["job"]);
+    sums += event.name == "fleet" ? 1 : 0;
+    return sums < 2;
+  });
+  EXPECT_EQ(told, std::vector<std::string>{"job"});
   // The server's own user.
   HttpClient local(parse_endpoint(options.socket_path), {});
   EXPECT_EQ(nlohmann::json::parse(local.request("GET", "/v1/jobs").body)["jobs"].size(), 2u);

@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""The planning server's page in a real Chromium, on a fleet of simulated GPUs that train: every view at three widths,
+dark and light, without an error on the console and without a serious fault that axe finds; by keyboard alone; with a
+straggler that comes and goes, an agent that is killed, and a server that starts anew; with hostile names; and without
+a token. Run by `make page`; pictures land in build/page/. Names of tests run these alone.
+"""
+
+import json
+import secrets
+import shutil
+import signal
+import sys
+import time
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect, sync_playwright
+
+from world import BUILD, World, wait_until
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PICTURES = BUILD / "page"
+WIDTHS = {390: 844, 1400: 900, 2560: 1300}
+JOB = "night"
+SCRIPT = "<script>window.hostile = 1</script><img src=x onerror='window.hostile = 2'>"
+HOSTILE = {"markup": SCRIPT, "arabic": "\u202eمهمة \u202e تدريب", "long": "x" * 200}
+NAMES = ("straggler", "paints", "no_token", "keyboard", "zoom", "silence", "restart", "looks", "hostile")
+LONG_MS = 120 * 1000  # ms; nothing here is about speed
+
+
+class Tests:
+    def __init__(self, world, browser):
+        self.world = world
+        self.browser = browser
+        self.current = ""
+        self.failed = set()
+
+    def check(self, what, good, detail=""):
+        if not good:
+            self.failed.add(self.current)
+            print(f"  FAILED {what}: {detail}", flush=True)
+
+    def open(self, view="", width=1400, scheme="light", token=True):
+        """A page of its own, whose console and requests are watched."""
+        context = self.browser.new_context(viewport={"width": width, "height": WIDTHS[width]}, color_scheme=scheme,
+                                           reduced_motion="reduce")
+        context.set_default_timeout(LONG_MS)
+        page = context.new_page()
+        page.expected = []  # words of console errors that are meant to be
+        if token:
+            page.add_init_script(f"sessionStorage.setItem('flyball-token', {json.dumps(self.world.token)})")
+
+        def told(message):
+            if message.type in ("error", "warning") and not any(word in message.text for word in page.expected):
+                self.check("console", False, f"{view or 'fleet'}: {message.text}")
+
+        page.on("console", told)
+        page.on("pageerror", lambda error: self.check("console", False, f"{view or 'fleet'}: {error}"))
+        page.on("request", lambda request: self.check(
+            "requests", request.method == "GET" and request.url.startswith((self.world.address, "data:")),
+            f"{request.method} {request.url}"))
+        page.goto(f"{self.world.address}/#/{view}")
+        return page
+
+    # The widths and colours of every view.
+    def looks(self):
+        for view in ("", "jobs", "nodes", f"jobs/{JOB}", "nodes/n1"):
+            for width in WIDTHS:
+                for scheme in ("light", "dark"):
+                    page = self.open(view, width, scheme)
+                    expect(page.locator("h1")).to_be_visible()
+                    expect(page.locator(".link")).to_have_text("live")
+                    if view in ("", f"jobs/{JOB}", "nodes/n1"):
+                        expect(page.locator(".plot canvas").first).to_be_visible()
+                    where = f"{view or 'fleet'} at {width} px, {scheme}"
+                    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+                    self.check("width", wide <= 0, f"{where} is {wide} px wider than the window")
+                    for fault in Axe().run(page).response["violations"]:
+                        serious = fault["impact"] in ("serious", "critical")
+                        self.check("axe", not serious, f"{where}: {fault['help']}: {fault['nodes'][0]['html'][:200]}")
+                    name = f"{(view or 'fleet').replace('/', '-')}-{width}-{scheme}.png"
+                    page.screenshot(path=PICTURES / name, full_page=True)
+                    page.context.close()
+
+    def paints(self):
+        page = self.open("", 1400)
+        expect(page.locator(".tile").first).to_be_visible()
+        first = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
+        heap = page.evaluate("performance.memory.usedJSHeapSize")
+        print(f"  first paint after {first:.0f} ms, {heap / 1e6:.0f} MB of JavaScript's heap", flush=True)
+        page.context.close()
+
+    def no_token(self):
+        page = self.open("", token=False)
+        page.expected.append("401")
+        expect(page.locator(".link")).to_have_text("needs a token")
+        self.check("no token", page.locator(".tile").count() == 0, "the fleet is shown without a token")
+        page.get_by_role("button", name="Give a token").click()
+        page.get_by_role("textbox", name="Token").fill("wrong" * 10)
+        page.expected.append("403")
+        page.get_by_role("button", name="Use it").click()
+        expect(page.locator(".banner")).to_be_visible()
+        page.get_by_role("button", name="Token", exact=True).click()
+        page.get_by_role("textbox", name="Token").fill(self.world.token)
+        page.get_by_role("button", name="Use it").click()
+        expect(page.locator(".tile").first).to_be_visible()
+        page.context.close()
+
+    def keyboard(self):
+        page = self.open("")
+        expect(page.locator(".tile").first).to_be_visible()
+        page.keyboard.press("Tab")
+        self.check("keyboard", page.evaluate("document.activeElement.className") == "skip", "Tab first goes to 'skip'")
+        for _ in range(3):
+            page.keyboard.press("Tab")
+        focused = page.evaluate("document.activeElement.textContent")
+        self.check("keyboard", focused == "Jobs", f"the fourth Tab is '{focused}' and not 'Jobs'")
+        page.keyboard.press("Enter")
+        expect(page.locator("h1")).to_have_text("Jobs")
+        self.check("keyboard", page.evaluate("document.activeElement.id") == "main", "a new view has the focus")
+        for _ in range(3):  # the table that scrolls, its first job
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.getAttribute('href')") == f"#/jobs/{JOB}":
+                break
+        page.keyboard.press("Enter")
+        expect(page.locator("h1")).to_have_text(JOB)
+        zoom = page.get_by_role("button", name="show a shorter time")
+        zoom.focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("button", name="the last 10 minutes")).to_have_attribute("aria-pressed", "false")
+        # The page renews itself each second, and here something comes before what has the focus.
+        report = {"rank": 5, "slowdown": 1.2, "since_step": 30, "cause": "unknown"}
+        self.world.ask(f"/v1/jobs/{JOB}/paces", report)
+        expect(page.locator(".alarms li").filter(has_text="Rank 5 takes 1.20")).to_be_visible()
+        self.world.ask(f"/v1/jobs/{JOB}/paces", {**report, "slowdown": 1, "since_step": 40})
+        expect(page.locator(".alarms li").filter(has_text="Rank 5 takes 1.20")).to_have_count(0)
+        focused = page.evaluate("document.activeElement.getAttribute('aria-label')")
+        self.check("keyboard", focused == "show a shorter time", f"the focus has gone to {focused} by itself")
+        page.context.close()
+
+    def zoom(self):
+        page = self.open(f"jobs/{JOB}")
+        plot = page.locator(".plot canvas").last
+        expect(plot).to_be_visible()
+        box = page.locator(".plot").first.bounding_box()
+        y = box["y"] + box["height"] / 2
+        page.mouse.move(box["x"] + box["width"] * .7, y)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * .9, y, steps=5)
+        page.mouse.up()
+        pressed = page.get_by_role("button", name="the last 10 minutes")
+        expect(pressed).to_have_attribute("aria-pressed", "false")
+        page.mouse.dblclick(box["x"] + box["width"] * .8, y)
+        expect(pressed).to_have_attribute("aria-pressed", "true")
+        page.context.close()
+
+    def straggler(self):
+        page = self.open(f"jobs/{JOB}")
+        words = "Rank 5 takes 1.30 times as long as when it was profiled, since its step 10: throttled, thermal"
+        attention = page.locator(".alarms li").filter(has_text=words)
+        expect(page.locator(".rank")).to_have_count(8)
+        expect(attention).to_have_count(0)
+        # As the rank itself would say; that ranks find themselves to be slow is tested elsewhere.
+        report = {"rank": 5, "slowdown": 1.3, "since_step": 10, "cause": "throttled", "detail": "thermal"}
+        self.world.ask(f"/v1/jobs/{JOB}/paces", report)
+        expect(attention).to_be_visible()
+        expect(page.locator(".rank.slow")).to_contain_text("rank 5")
+        page.screenshot(path=PICTURES / "straggler.png", full_page=True)
+        self.world.ask(f"/v1/jobs/{JOB}/paces", {"rank": 5, "slowdown": 1, "since_step": 20, "cause": "unknown"})
+        expect(attention).to_have_count(0)
+        expect(page.locator(".rank.slow")).to_have_count(0)
+        expect(page.locator(".events .straggler").filter(has_text="rank 5")).to_have_count(2)  # it came, it went
+        page.context.close()
+
+    def silence(self):
+        page = self.open("")
+        alarm = page.locator(".alarms li").filter(has_text="n2")
+        expect(page.locator(".tile").first).to_be_visible()
+        expect(alarm).to_have_count(0)
+        self.world.stop("agent-n2", signal.SIGKILL)
+        expect(alarm).to_be_visible()
+        page.screenshot(path=PICTURES / "silent.png", full_page=True)
+        node = page.locator("tr").filter(has_text="n2")
+        expect(node).to_contain_text("silent")
+        expect(node.locator("td").nth(2)).to_have_text("–")  # its power is unknown, not zero
+        self.world.start_agent("n2")
+        expect(alarm).to_have_count(0)
+        page.context.close()
+
+    def restart(self):
+        page = self.open("nodes/n1")
+        expect(page.locator(".plot canvas").first).to_be_visible()
+        before = self.world.ask("/v1/nodes/n1/history")["rows"]
+        page.expected += ["Failed to load resource", "ERR_"]
+        self.world.stop("server")
+        expect(page.locator(".link")).to_have_text("no connection, trying again")
+        expect(page.locator(".banner")).to_be_visible()
+        self.check("restart", page.locator("tbody tr").count() == 8, "what was known stays on the page")
+        page.screenshot(path=PICTURES / "away.png")
+        self.world.start_server()
+        expect(page.locator(".link")).to_have_text("live")
+        expect(page.locator(".banner")).to_have_count(0)
+        after = self.world.ask("/v1/nodes/n1/history")["rows"]
+        lost = {row["time_s"] for row in before} - {row["time_s"] for row in after}
+        self.check("restart", len(lost) == 0, f"the history has lost {len(lost)} rows")
+        page.context.close()
+
+    def hostile(self):
+        for name, text in HOSTILE.items():
+            self.world.ask("/v1/jobs", {"id": name, "name": text, "stages": 2, "microbatches": 4,
+                                        "token": secrets.token_hex(20)})
+        for view in ("", "jobs", *(f"jobs/{name}" for name in HOSTILE), "jobs/%3Cscript%3E", "nodes/%E0%A4%A"):
+            for width in (390, 1400):
+                page = self.open(view, width)
+                page.expected += ["404", "400"]
+                expect(page.locator("h1")).to_be_visible()
+                time.sleep(1.5)
+                self.check("hostile", page.evaluate("window.hostile === undefined"), f"{view}: a name was run")
+                self.check("hostile", page.locator("main script, main img").count() == 0, f"{view}: a name is markup")
+                wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+                self.check("hostile", wide <= 0, f"{view} at {width} px is {wide} px too wide")
+                if view == "jobs":
+                    page.screenshot(path=PICTURES / f"hostile-{width}.png", full_page=True)
+                page.context.close()
+        for name in HOSTILE:
+            request = self.world.request(f"/v1/jobs/{name}", method="DELETE")
+            self.check("hostile", request == 204, f"deleting {name} gives {request}")
+
+
+def main():
+    if CHROMIUM is None:
+        sys.exit("page_test: there is no chromium; scripts/setup page installs Debian's")
+    expect.set_options(timeout=LONG_MS)
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    names = sys.argv[1:] or NAMES
+    with World() as world, sync_playwright() as playwright:
+        world.start_training(JOB, "--windows", "1000", "--straggler", "1")
+        arguments = ["--no-sandbox", "--enable-precise-memory-info"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        tests = Tests(world, browser)
+        wait_until("a plan", lambda: world.job(JOB)["state"] == "ready")
+        for name in names:
+            print(name, flush=True)
+            tests.current = name
+            try:
+                getattr(tests, name)()
+            except AssertionError as error:
+                tests.check(name, False, str(error).split("\n")[0] + " " + " ".join(str(error).split("\n")[1:6]))
+        browser.close()
+    print(f"{len(names) - len(tests.failed)} passed, {len(tests.failed)} failed")
+    return 1 if tests.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

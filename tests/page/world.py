@@ -1,0 +1,139 @@
+"""A fleet to look at: two nodes of simulated GPUs with an agent each, a planning server that asks both, and a training
+of two pipelines on the first node. By itself it runs until it is stopped, and says where its page is:
+
+    tests/page/world.py [--straggler 1.3]
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import secrets
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = pathlib.Path(os.environ.get("FLYBALL_BUILD", ROOT / "build"))
+PATIENCE_S = 240
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_until(what, good):
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError, AssertionError):
+            if found := good():
+                return found
+        time.sleep(0.3)
+    raise AssertionError(f"{what}: not within {PATIENCE_S} s")
+
+
+class World:
+    """Use it in a with statement, which ends all of its processes."""
+
+    def __enter__(self):
+        self._folder = tempfile.TemporaryDirectory(prefix="flyball-page-")
+        self.folder = pathlib.Path(self._folder.name)
+        self.processes = {}
+        self.port = free_port()
+        self.address = f"http://127.0.0.1:{self.port}"
+        self.token = secrets.token_hex(20)
+        (self.folder / "token").write_text(self.token)
+        (self.folder / "token").chmod(0o600)
+        self.boards = {node: dict(os.environ, FLYBALL_SIM=f"page-{os.getpid()}-{node}", LD_LIBRARY_PATH=str(BUILD / "sim"))
+                       for node in ("n1", "n2")}
+        for environment in self.boards.values():
+            subprocess.run([BUILD / "flyball", "sim", "up", "--gpus", "8", "--model", "a100", "--workload", "gpt3-1.3b",
+                            "--time-scale", "10"], env=environment, check=True, stdout=subprocess.DEVNULL)
+        for node in self.boards:
+            self.start_agent(node)
+        (self.folder / "agents").write_text("".join(f"{node} {self.folder}/{node}.sock\n" for node in self.boards))
+        self.start_server()
+        return self
+
+    def __exit__(self, *_):
+        for name in list(self.processes):
+            self.stop(name)
+        for environment in self.boards.values():
+            subprocess.run([BUILD / "flyball", "sim", "down"], env=environment, check=False, stdout=subprocess.DEVNULL)
+        self._folder.cleanup()
+
+    def start(self, name, words, environment=None):
+        log = (self.folder / f"{name}.log").open("w")
+        self.processes[name] = subprocess.Popen([str(word) for word in words], env=environment, stdin=subprocess.DEVNULL,
+                                                stdout=log, stderr=subprocess.STDOUT)
+        return self.processes[name]
+
+    def stop(self, name, how=signal.SIGTERM):
+        process = self.processes.pop(name)
+        process.send_signal(how)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def start_agent(self, node):
+        self.start(f"agent-{node}", [BUILD / "flyball", "agent", "--socket", self.folder / f"{node}.sock", "--state-dir",
+                                     self.folder / f"{node}-state"], self.boards[node])
+        wait_until(f"the agent of {node}", (self.folder / f"{node}.sock").exists)
+
+    def start_server(self):
+        self.start("server", [BUILD / "flyball", "serve", "--listen", f"127.0.0.1:{self.port}", "--admin-token-file",
+                              self.folder / "token", "--database", self.folder / "server.db", "--agents",
+                              self.folder / "agents"])
+        wait_until("the server", lambda: self.ask("/healthz"))
+
+    def start_training(self, job, *options):
+        return self.start("training", [BUILD / "pipeline_trainer", "--server", self.address, "--job", job, "--token",
+                                       secrets.token_hex(20), "--clocks", self.folder / "n1.sock", "--data-parallel", "2",
+                                       "--microbatches", "6", "--clock-stride", "16", "--steps-per-clock", "2", "--quiet",
+                                       *options], self.boards["n1"])
+
+    def ask(self, path, body=None, token=None):
+        """What the server answers, in JSON; a body makes it a POST."""
+        request = urllib.request.Request(self.address + path, data=None if body is None else json.dumps(body).encode(),
+                                         headers={"Authorization": f"Bearer {token or self.token}"})
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                text = answer.read()
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{path}: {error.read().decode()}") from error
+        return json.loads(text) if text else None
+
+    def request(self, path, method):
+        """The status of an answer."""
+        request = urllib.request.Request(self.address + path, method=method,
+                                         headers={"Authorization": f"Bearer {self.token}"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status
+
+    def job(self, name):
+        return self.ask(f"/v1/jobs/{name}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--straggler", default="1.3")
+    options = parser.parse_args()
+    with World() as world:
+        world.start_training("night", "--windows", "1000", "--straggler", options.straggler, "--steps", "30")
+        print(f"{world.address}/  token {world.token}", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                time.sleep(60)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+// What the page uses of dygraphs 2.2, whose package has no types.
+type DygraphRow = (number | Date | null)[];
+declare class Dygraph {
+  constructor(target: HTMLElement, rows: DygraphRow[], options: Record<string, unknown>);
+  updateOptions(options: Record<string, unknown>, blockRedraw?: boolean): void;
+  resize(): void;
+  destroy(): void;
+  setSelection(row: number | false): void;
+  toDomXCoord(x: number): number;
+  toDomCoords(x: number, y: number): [number, number];
+  xAxisRange(): [number, number];
+  static defaultInteractionModel: Record<string, unknown>;
+  static PLUGINS: unknown[];
+  static Plugins: Record<string, unknown>;
+}

@@ -1,0 +1,76 @@
+'use strict';
+// One node: each of its GPUs as its agent tells it, and what the node drew.
+
+class NodeView {
+  /**
+   * @param {Source} source
+   * @param {string} node
+   */
+  constructor(source, node) {
+    this.source = source;
+    this.node = node;
+    this.title = 'Node ' + node;
+    /** @type {WatchedNode | null} */
+    this.told = null;
+    this.trouble = '';
+    this.window = new TimeWindow();
+    this.window.onspan = () => { this.ask(); };
+    this.past = new Past(source, `v1/nodes/${encodeURIComponent(node)}/history`);
+    this.power = new TimeChart('Power of the node\u2019s GPUs', this.window, {text: powerText, fromZero: true});
+    this.clock = new TimeChart('Mean SM clock', this.window, {text: value => Math.round(value) + '\u00a0MHz'});
+    this.heat = new TimeChart('Highest temperature', this.window, {text: value => Math.round(value) + '\u00a0°C'});
+  }
+
+  async ask() {
+    try {
+      const [{nodes}] = await Promise.all([this.source.ask('v1/nodes'), this.past.renew(this.window.span)]);
+      this.told = nodes.find((/** @type {WatchedNode} */ one) => one.node === this.node) || null;
+      this.trouble = this.told ? '' : `The server asks no node ${this.node}.`;
+    } catch (error) {
+      this.trouble = error instanceof Error ? error.message : String(error);
+    }
+  }
+
+  close() {
+    for (const chart of [this.power, this.clock, this.heat]) chart.close();
+  }
+
+  drawn() {
+    this.power.show([{label: 'power', color: '--p0'}], this.past.charted([row => row.power_w]), []);
+    this.clock.show([{label: 'clock', color: '--p2'}], this.past.charted([row => row.clock_mhz]), []);
+    this.heat.show([{label: 'temperature', color: '--p5'}], this.past.charted([row => row.temperature_c]), []);
+  }
+
+  shown() {
+    const node = this.told;
+    const title = make('h1', {}, make('bdi', {}, this.node));
+    if (!node) {
+      return [title, make('p', {class: this.trouble ? 'alarm' : 'note'}, this.trouble || 'Asking the planning server.')];
+    }
+    return [title,
+      make('p', {class: 'facts'}, node.silent ? make('span', {class: 'badge bad'}, 'silent') :
+        make('span', {class: 'badge good'}, 'answers'), ' ',
+      `agent at ${node.address}` + (node.silent ? `, last heard ${ageText(node.age_s)}` : '')),
+      ...(this.trouble ? [make('p', {class: 'alarm', role: 'alert'}, `No news: ${this.trouble}`)] : []),
+      ...(node.silent ? [make('p', {class: 'alarm'}, `${node.trouble} What follows is what the agent told last.`)] : []),
+      heading('GPUs'),
+      table('GPUs', ['GPU', '<Model', 'Power, W', 'Limit, W', 'Clock, MHz', 'Asked for, MHz', 'Highest, MHz',
+        'Temperature, °C', '<Held back by', '<Job', '<Lease'], node.gpus.map(gpu => gpuRow(gpu)), 'The node has no GPU.'),
+      heading('Over time'), this.window.tools(), this.power.element, this.clock.element, this.heat.element];
+  }
+}
+
+/** @param {Figure} value */
+const whole = value => value === null || value === undefined ? kNothing : Math.round(value);
+
+/** @param {Gpu} gpu */
+function gpuRow(gpu) {
+  const limit = gpu.cap_w ? [whole(gpu.power_limit_w), make('small', {class: 'alarm'}, ` cap of ${gpu.cap_holder}`)] :
+    whole(gpu.power_limit_w);
+  const well = gpu.health === 'well' || gpu.health === 'restoring';
+  return [[gpu.index, well ? null : make('span', {class: 'badge bad', title: gpu.trouble}, gpu.health)], gpu.name,
+    gpu.power_w === null ? kNothing : gpu.power_w?.toFixed(0), limit, whole(gpu.clock_mhz), whole(gpu.asked_clock_mhz),
+    whole(gpu.clock_maximum_mhz), whole(gpu.temperature_c), reasonsText(gpu.throttle_reasons) || kNothing,
+    gpu.job ? make('a', {href: jobAddress(gpu.job)}, make('bdi', {}, gpu.job)) : kNothing,
+    gpu.holder ? make('bdi', {class: 'lease', title: gpu.holder}, gpu.purpose || gpu.holder) : 'free'];
+}

@@ -1,0 +1,112 @@
+'use strict';
+// Which view is shown, by the address after '#', and the state of the connection. Views ask once a second, while the
+// tab can be seen.
+
+const kAskEvery = 1000;  // ms
+
+class Page {
+  constructor() {
+    this.source = new Source();
+    this.main = /** @type {HTMLElement} */ (document.getElementById('main'));
+    this.link = /** @type {HTMLElement} */ (document.querySelector('.link'));
+    this.dialog = /** @type {HTMLDialogElement} */ (document.querySelector('dialog'));
+    /** @type {View} */
+    this.view = jobsView(this.source);
+    this.drawing = false;
+    this.asking = false;
+    this.source.addEventListener('change', () => this.draw());
+    addEventListener('hashchange', () => this.go(true));
+    document.addEventListener('visibilitychange', () => this.ask());
+    document.querySelector('.key')?.addEventListener('click', () => this.dialog.showModal());
+    this.dialog.addEventListener('close', () => this.takeToken());
+    this.go(false);
+    this.source.follow();
+    setInterval(() => this.ask(), kAskEvery);
+  }
+
+  takeToken() {
+    const input = /** @type {HTMLInputElement} */ (this.dialog.querySelector('input'));
+    if (this.dialog.returnValue === 'use' && input.value) this.source.setToken(input.value.trim());
+    if (this.dialog.returnValue === 'forget') this.source.setToken('');
+    input.value = '';
+  }
+
+  /** @returns {View} */
+  viewOfAddress() {
+    const [kind, name] = location.hash.replace(/^#\/?/, '').split('/');
+    let decoded = '';
+    try {
+      decoded = decodeURIComponent(name || '');
+    } catch {
+      decoded = name;
+    }
+    if (kind === 'jobs') return decoded ? new JobView(this.source, decoded) : jobsView(this.source);
+    if (kind === 'nodes') return decoded ? new NodeView(this.source, decoded) : nodesView(this.source);
+    return new FleetView(this.source);
+  }
+
+  /** @param {boolean} focus whether a reader has gone there */
+  go(focus) {
+    this.view.close?.();
+    this.view = this.viewOfAddress();
+    this.main.replaceChildren();
+    document.title = `${this.view.title} – Flyball`;
+    const kind = location.hash.replace(/^#\/?/, '').split('/')[0] || 'fleet';
+    for (const link of document.querySelectorAll('nav a')) {
+      if (link.getAttribute('data-view') === kind) link.setAttribute('aria-current', 'page');
+      else link.removeAttribute('aria-current');
+    }
+    this.draw();
+    this.ask();
+    if (!focus) return;
+    this.main.focus();
+    scrollTo(0, 0);
+  }
+
+  async ask() {
+    if (this.asking || document.hidden || !this.view.ask) return;
+    this.asking = true;
+    const view = this.view;
+    try {
+      await view.ask?.();
+    } catch {
+      // The stream says that the server is away; what was drawn stays.
+    } finally {
+      this.asking = false;
+    }
+    if (view === this.view) this.draw();
+    else this.ask();
+  }
+
+  draw() {
+    if (this.drawing) return;
+    this.drawing = true;
+    requestAnimationFrame(() => {
+      this.drawing = false;
+      this.showLink();
+      renew(this.main, [...this.refusal(), ...this.view.shown()]);
+      this.view.drawn?.();
+    });
+  }
+
+  showLink() {
+    const {state, trouble} = this.source;
+    const text = {waiting: 'connecting', live: 'live', lost: 'no connection, trying again', refused: 'needs a token'}[state];
+    if (this.link.dataset.state !== state) this.link.dataset.state = state;
+    if (this.link.textContent !== text) this.link.textContent = text;
+    this.link.title = trouble;
+  }
+
+  refusal() {
+    if (this.source.state === 'lost') {
+      return [make('p', {class: 'alarm banner'}, `The planning server does not answer (${this.source.trouble}). ` +
+        'What stands here is what it said last.')];
+    }
+    if (this.source.state !== 'refused' || this.view instanceof JobView) return [];
+    return [make('p', {class: 'alarm banner'}, `The server says: ${this.source.trouble}. `,
+      make('button', {type: 'button', onclick: () => this.dialog.showModal()}, 'Give a token'))];
+  }
+}
+
+// oxlint-disable-next-line no-new -- it listens from now on
+new Page();

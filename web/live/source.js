@@ -1,0 +1,213 @@
+'use strict';
+// What the server says: single answers, and a stream of events that is opened again whenever it ends. The stream is
+// read by fetch(), since EventSource cannot show a token.
+
+/**
+ * @typedef {object} Fleet
+ * @property {number} jobs
+ * @property {number} jobs_running
+ * @property {number} promises_kept
+ * @property {number} promises_missed
+ * @property {number} slow_ranks
+ * @property {number} nodes
+ * @property {number} nodes_silent
+ * @property {number} gpus
+ * @property {number} gpus_leased
+ * @property {number} gpus_unwell
+ * @property {number} gpus_capped
+ * @property {number} gpus_without_power
+ * @property {number} power_w
+ * @property {number} compared_energy_j
+ * @property {number} compared_energy_at_maximum_j
+ * @property {number} compared_energy_promised_j
+ */
+/**
+ * @typedef {object} Gpu
+ * @property {number} index
+ * @property {string} name
+ * @property {string} health
+ * @property {string} trouble
+ * @property {Figure} power_w
+ * @property {Figure} clock_mhz
+ * @property {Figure} clock_maximum_mhz
+ * @property {Figure} asked_clock_mhz
+ * @property {Figure} temperature_c
+ * @property {Figure} power_limit_w
+ * @property {string[]} throttle_reasons
+ * @property {string} holder
+ * @property {string} purpose
+ * @property {string} job
+ * @property {Figure} rank
+ * @property {Figure} cap_w
+ * @property {string} cap_holder
+ */
+/** @typedef {{node: string, address: string, silent: boolean, age_s: Figure, trouble: string, gpus: Gpu[]}} WatchedNode */
+/**
+ * @typedef {object} Listing
+ * @property {string} job
+ * @property {string} name
+ * @property {string} state
+ * @property {number} ranks
+ * @property {number} ranks_registered
+ * @property {number} version
+ * @property {string} promise
+ * @property {number} promised_iteration_s
+ * @property {number} measured_iteration_s
+ * @property {number} max_clock_iteration_s
+ * @property {number} promised_saving_pct
+ * @property {number} measured_saving_pct
+ * @property {number} measured_saving_error_pct
+ * @property {number} saved_j
+ * @property {number} promised_saved_j
+ * @property {number} slow_ranks
+ */
+
+class Refused extends Error {
+  /**
+   * @param {number} status
+   * @param {string} detail
+   */
+  constructor(status, detail) {
+    super(detail);
+    this.status = status;
+  }
+}
+
+const kTokenKey = 'flyball-token';
+const kLongestPause = 10000;  // ms
+
+/** Tells by the event "change" that it knows something new. */
+class Source extends EventTarget {
+  constructor() {
+    super();
+    /** @type {Fleet | null} */
+    this.fleet = null;
+    /** @type {Map<string, WatchedNode>} */
+    this.nodes = new Map();
+    /** @type {Map<string, Listing>} */
+    this.jobs = new Map();
+    /** @type {Map<string, number>} W by node */
+    this.nodePower = new Map();
+    /** @type {Map<string, {gpus: number, power_w: number}>} */
+    this.jobPower = new Map();
+    /** @type {'waiting' | 'live' | 'lost' | 'refused'} */
+    this.state = 'waiting';
+    this.trouble = '';
+    this.pause = 500;
+    /** @type {AbortController | null} */
+    this.stream = null;
+  }
+
+  changed() {
+    this.dispatchEvent(new Event('change'));
+  }
+
+  get token() {
+    return sessionStorage.getItem(kTokenKey) || '';
+  }
+
+  /** @param {string} token */
+  setToken(token) {
+    if (token) sessionStorage.setItem(kTokenKey, token);
+    else sessionStorage.removeItem(kTokenKey);
+    this.pause = 500;
+    this.stream?.abort();
+    this.follow();
+  }
+
+  /**
+   * @param {string} path
+   * @param {AbortSignal} [signal]
+   */
+  async open(path, signal) {
+    /** @type {Record<string, string>} */
+    const headers = this.token ? {Authorization: 'Bearer ' + this.token} : {};
+    const response = await fetch(path, {headers, signal, cache: 'no-store'});
+    if (response.ok) return response;
+    const problem = await response.json().catch(() => ({}));
+    throw new Refused(response.status, problem.detail || response.statusText);
+  }
+
+  /**
+   * Asks for an object in JSON.
+   * @param {string} path
+   */
+  async ask(path) {
+    return (await this.open(path)).json();
+  }
+
+  /** Reads events until the stream ends, and again after a pause that grows while the server is away. */
+  async follow() {
+    const control = new AbortController();
+    this.stream = control;
+    try {
+      const response = await this.open('v1/events', control.signal);
+      this.forget();
+      this.become('live', '');
+      this.pause = 500;
+      await this.read(/** @type {ReadableStream<Uint8Array>} */ (response.body));
+      this.become('lost', 'the server has ended the stream');
+    } catch (error) {
+      if (control.signal.aborted) return;
+      const refused = error instanceof Refused && (error.status === 401 || error.status === 403);
+      this.become(refused ? 'refused' : 'lost', error instanceof Error ? error.message : String(error));
+      if (refused) this.forget();
+    }
+    if (control.signal.aborted) return;
+    setTimeout(() => { if (this.stream === control) this.follow(); }, this.pause);
+    this.pause = Math.min(2 * this.pause, kLongestPause);
+  }
+
+  /** All that there is comes first on each stream. */
+  forget() {
+    this.fleet = null;
+    for (const known of [this.nodes, this.jobs, this.nodePower, this.jobPower]) known.clear();
+  }
+
+  /**
+   * @param {Source['state']} state
+   * @param {string} trouble
+   */
+  become(state, trouble) {
+    this.state = state;
+    this.trouble = trouble;
+    this.changed();
+  }
+
+  /** @param {ReadableStream<Uint8Array>} body */
+  async read(body) {
+    const reader = body.getReader();
+    const decoder = new TextDecoder();
+    let text = '';
+    for (;;) {
+      // One after the other: each part of a stream is there when the one before has been read.
+      const {done, value} = await reader.read();  // oxlint-disable-line no-await-in-loop
+      if (done) return;
+      text += decoder.decode(value, {stream: true});
+      const events = text.split('\n\n');
+      text = events.pop() || '';
+      for (const event of events) this.take(event);
+      this.changed();
+    }
+  }
+
+  /** @param {string} event */
+  take(event) {
+    let name = '';
+    let data = '';
+    for (const line of event.split('\n')) {
+      if (line.startsWith('event:')) name = line.slice(6).trim();
+      else if (line.startsWith('data:')) data += line.slice(5);
+    }
+    if (!data) return;
+    const told = JSON.parse(data);
+    if (name === 'fleet') this.fleet = told;
+    else if (name === 'node') this.nodes.set(told.node, told);
+    else if (name === 'job') this.jobs.set(told.job, told);
+    else if (name === 'deleted') this.jobs.delete(told.job);
+    else if (name === 'power') {
+      this.nodePower = new Map(told.nodes.map((/** @type {any} */ one) => [one.node, one.power_w]));
+      this.jobPower = new Map(told.jobs.map((/** @type {any} */ one) => [one.job, one]));
+    }
+  }
+}
