@@ -62,10 +62,11 @@ struct EngineJob {
   bool for_nodes = true;  // it waits for nodes, or its turn at them, and not for a time, a limit or a licence
   // It is held, or has failed, by the engine's own doing: it could not be launched, or its node was lost.
   bool engine_failed = false;
-  std::string reason;     // why it is pending or has failed, in the engine's words
-  std::string shown;      // the words for people that it has, ours and others'
-  int restarts = 0;       // how often it was put back into the queue
-  bool resizable = true;  // false: its GPUs were asked for in a way that resize() does not change
+  bool failed_at_once = false;  // it has failed within seconds of its start
+  std::string reason;           // why it is pending or has failed, in the engine's words
+  std::string shown;            // the words for people that it has, ours and others'
+  int restarts = 0;             // how often it was put back into the queue
+  bool resizable = true;        // false: its GPUs were asked for in a way that resize() does not change
   // Processors for each task, and tasks for each node (one, unless it asks for more), which a change of size keeps.
   int cpus_per_task = 1;
   int tasks_per_node = 1;

@@ -23,7 +23,8 @@ void Controller::note_start(Job& job, Seconds now) {
     record.ran = restarts;
     changed_.insert(record.job);
   }
-  if (was_away_ && record.released >= 0 && record.reported != restarts && record.in_doubt != restarts) {
+  const bool is_doubtful = was_away_ || (job.seen.failed_at_once && record.failures == 0);
+  if (is_doubtful && record.released >= 0 && record.reported != restarts && record.in_doubt != restarts) {
     record.in_doubt = restarts;
     changed_.insert(record.job);
   }
@@ -53,8 +54,10 @@ void Controller::forget_start(Job& job, Seconds now) {
 }
 
 // Whether a start that we made came to nothing. What an engine that is killed says of it may look like the job's own
-// end: where slurmd had ended a run that slurmctld has forgotten, the next start on that node fails with exit code 1.
-// Of a job that has reported before, or whose start is in doubt, a failure before its first report is taken for that.
+// end: where slurmd had ended a run that slurmctld has forgotten, the next start on that node fails with exit code 1,
+// and so do programs that slurmctld starts without their GPUs just after its own start. Of a job that has reported
+// before, or whose start is in doubt, a failure before its first report is taken for that; of any other, its first one,
+// if it comes at once: a killed controller does not know that the engine was killed, too.
 bool Controller::has_failed_start(const Job& job) const {
   const JobRecord& record = job.record;
   if (options_.mode != ControllerMode::kActs || record.released < 0 || is_rigid(job)) return false;

@@ -95,6 +95,8 @@ NodeGpus gpus_in(std::string_view text) {
   return all;
 }
 
+constexpr std::int64_t kAtOnce = 10;  // s from a job's start to its end
+
 EngineJobState state_of(const std::vector<std::string>& words) {
   static const std::map<std::string, EngineJobState, std::less<>> kStates = {
       {"PENDING", EngineJobState::kPending},      {"RUNNING", EngineJobState::kRunning},
@@ -166,9 +168,12 @@ EngineJob read_job(const object& json) {
   const std::string required = text_of(json, "required_nodes");
   if (!required.empty()) job.wanted.nodes = expand_node_list(required);
   std::ranges::sort(job.wanted.nodes);
+  const std::int64_t started = number_of(json, "start_time", 0);
+  job.failed_at_once =
+      job.state == EngineJobState::kFailed && started > 0 && number_of(json, "end_time", 0) - started <= kAtOnce;
   if (job.state != EngineJobState::kRunning && job.state != EngineJobState::kChanging) return job;
   job.first_node = text_of(json, "batch_host");
-  job.changeable = shrunk_at == 0 || shrunk_at < number_of(json, "start_time", 0);
+  job.changeable = shrunk_at == 0 || shrunk_at < started;
   const std::vector<std::string> nodes = allocated_nodes(json);
   const std::vector<std::string> details = words_of(json, "gres_detail");
   for (std::size_t i = 0; i < nodes.size() && i < details.size(); ++i) {

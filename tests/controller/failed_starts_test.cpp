@@ -211,6 +211,25 @@ TEST(Controller, TakesAFailureForTheEndOfAJob) {
   EXPECT_EQ(play(false, false, true), 1);
 }
 
+// Slurm may start a job without its GPUs just after slurmctld's own start, of which a controller that was killed knows
+// nothing. A wrong script is started twice by that.
+TEST(Controller, StartsAJobOnceMoreThatFailedAtOnce) {
+  ControllerOptions how = a100_cluster();
+  how.back_off = Seconds(4.0);
+  Site site(1, how);
+  site.engine.submit(1, elastic("a", 4, 4));
+  site.cycles(6);
+  for (int failure = 1; failure <= 2; ++failure) {
+    ASSERT_EQ(site.gpus(1), 4) << site.why(1);
+    site.engine.end(1, EngineJobState::kFailed);
+    site.engine.job(1).failed_at_once = true;
+    site.cycles(12);
+  }
+  EXPECT_EQ(site.engine.job(1).state, EngineJobState::kFailed);
+  EXPECT_EQ(site.engine.starts[1], 2);
+  EXPECT_THAT(site.log, Contains("job 1 has failed"));
+}
+
 // Also while it waits for its next start.
 TEST(Controller, LeavesACancelledJobCancelled) {
   Site site(1);

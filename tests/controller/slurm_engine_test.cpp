@@ -141,6 +141,12 @@ TEST(SlurmEngine, TellsFailuresOfItsOwnFromThoseOfJobs) {
   std::vector<bool> failed;
   for (const EngineJob& job : jobs) failed.push_back(job.engine_failed);
   EXPECT_THAT(failed, ElementsAre(true, true, false, true, false));
+  // Two jobs of one script, which has exited with status 3: the second after 11 s.
+  const auto ended = parse_slurm_jobs(R"json({"jobs": [
+      {"job_id": 6, "job_state": "FAILED", "exit_code": 768, "start_time": 1795646426, "end_time": 1795646426},
+      {"job_id": 7, "job_state": "FAILED", "exit_code": 768, "start_time": 1795646426, "end_time": 1795646437}]})json");
+  EXPECT_TRUE(ended[0].failed_at_once);
+  EXPECT_FALSE(ended[1].failed_at_once);
   const auto nodes = parse_slurm_nodes(R"({"nodes": [
       {"name": "m1", "state": "idle", "state_flags": ["DRAIN"], "reason": "Duplicate jobid"},
       {"name": "m2", "state": "idle", "state_flags": ["DRAIN", "NOT_RESPONDING"], "reason": "Duplicate jobid"},

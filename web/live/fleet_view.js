@@ -104,8 +104,11 @@ class FleetView {
   }
 
   async ask() {
-    await this.past.renew(this.window.span);
-    this.drawn();
+    try {
+      await this.past.renew(this.window.span);
+    } catch {
+      // The stream says that the server is away; the chart stays as it is.
+    }
   }
 
   drawn() {

@@ -73,6 +73,12 @@ class Refused extends Error {
   }
 }
 
+// What the server's clock is ahead of this machine's, in ms.
+let clockAhead = 0;
+
+/** The server's time, in ms since 1970. */
+const serverTime = () => Date.now() + clockAhead;
+
 const kTokenKey = 'flyball-token';
 const kLongestPause = 10000;  // ms
 
@@ -206,6 +212,8 @@ class Source extends EventTarget {
     else if (name === 'job') this.jobs.set(told.job, told);
     else if (name === 'deleted') this.jobs.delete(told.job);
     else if (name === 'power') {
+      const ahead = told.time_s * 1000 - Date.now();
+      if (Math.abs(ahead - clockAhead) > 2000) clockAhead = ahead;  // less is the way from there to here
       this.nodePower = new Map(told.nodes.map((/** @type {any} */ one) => [one.node, one.power_w]));
       this.jobPower = new Map(told.jobs.map((/** @type {any} */ one) => [one.job, one]));
     }

@@ -44,13 +44,18 @@ class TimeWindow {
 
   /** @returns {[number, number]} in ms */
   get range() {
-    const now = Date.now();
+    const now = serverTime();
     return this.zoomed || [now - this.span * 1000, now];
   }
 
   /** @param {[number, number] | null} range in ms; null: what happens now */
   zoom(range) {
     this.zoomed = range;
+    const needed = range ? (serverTime() - range[0]) / 1000 : 0;
+    if (needed > this.span) {
+      this.span = (kSpans.find(one => one[0] >= needed) || kSpans[kSpans.length - 1])[0];
+      this.onspan();
+    }
     for (const chart of this.charts) chart.follow();
   }
 
@@ -59,14 +64,14 @@ class TimeWindow {
     const [from, until] = this.range;
     const half = Math.max((until - from) * factor / 2, 2500);
     const middle = (from + until) / 2;
-    const last = Math.min(middle + half, Date.now());
+    const last = Math.min(middle + half, serverTime());
     this.zoom([last - 2 * half, last]);
   }
 
   /** @param {number} share of its length by which the stretch moves */
   move(share) {
     const [from, until] = this.range;
-    const by = Math.min((until - from) * share, Date.now() - until);
+    const by = Math.min((until - from) * share, serverTime() - until);
     this.zoom([from + by, until + by]);
   }
 
@@ -233,7 +238,8 @@ class TimeChart {
 }
 
 /**
- * Rows of a history as the server tells them, with what came since; older than `span` goes.
+ * Rows of a history as the server tells them. Of seconds only what is new is asked for; of coarser rows, which are few,
+ * all of them again.
  */
 class Past {
   /**
@@ -253,42 +259,24 @@ class Past {
   }
 
   /**
-   * Asks for what is new, or for everything after the span has changed.
+   * Asks for what is new, at most once in a quarter of a step.
    * @param {number} span s
    */
   async renew(span) {
-    const now = Date.now() / 1000;
-    const whole = span !== this.span || this.rows.length === 0;
-    if (!whole && now - this.asked < Math.max(1, this.step / 4)) return;
+    const now = serverTime() / 1000;
+    const whole = span !== this.span || this.rows.length === 0 || this.step > 1;
+    if (span === this.span && now - this.asked < Math.max(1, this.step / 4)) return;
     this.asked = now;
-    const from = whole ? now - span : Math.max(now - span, this.rows[this.rows.length - 1].time_s - 2 * this.step);
+    this.span = span;
+    // A little less than an hour ago, of which the server has seconds.
+    const from = whole ? now - span + 2 : this.rows[this.rows.length - 1].time_s - 2;
     const sign = this.path.includes('?') ? '&' : '?';
     const told = await this.source.ask(`${this.path}${sign}from_s=${Math.floor(from)}`);
-    const step = {second: 1, minute: 60, hour: 3600}[/** @type {'second'} */ (told.step)];
-    // A short question is answered in finer rows than a long one: their means go on the coarser row.
-    if (!whole && step < this.step) told.rows = this.coarser(told.rows);
-    else this.step = step;
-    if (whole) {
-      this.rows = told.rows;
-      this.events = told.events || [];
-      this.span = span;
-      return;
-    }
-    const first = told.rows.length > 0 ? told.rows[0].time_s : Infinity;
-    this.rows = this.rows.filter(row => row.time_s < first && row.time_s >= now - span).concat(told.rows);
-    const known = new Set(this.events.map(event => event.time_s + event.text));
-    for (const event of told.events || []) if (!known.has(event.time_s + event.text)) this.events.push(event);
-  }
-
-  /** @param {any[]} rows */
-  coarser(rows) {
-    /** @type {Map<number, any>} */
-    const kept = new Map();
-    for (const row of rows) {
-      const begin = Math.floor(row.time_s / this.step) * this.step;
-      kept.set(begin, {...row, time_s: begin});
-    }
-    return [...kept.values()];
+    if (span !== this.span) return;  // the reader has asked for another one meanwhile
+    this.step = {second: 1, minute: 60, hour: 3600}[/** @type {'second'} */ (told.step)];
+    const first = whole ? 0 : from;
+    this.rows = this.rows.filter(row => row.time_s < Math.floor(first) && row.time_s >= now - span).concat(told.rows);
+    this.events = this.events.filter(event => event.time_s < Math.floor(first)).concat(told.events || []);
   }
 
   /**
