@@ -42,7 +42,8 @@ PIPELINES = {
     "megatron-interleaved": ("Megatron Core", "megatron", "Interleaved1F1B"),
     "megatron-no-overlap": ("Megatron Core", "megatron", "Interleaved1F1B-no-overlap"),
 }
-TESTS = {"callbacks": ["transformers", "pytorch_lightning"], "zeus": ["zeus", "torch"]}
+TESTS = {"callbacks": ["transformers", "pytorch_lightning"], "loggers": ["tensorboard", "torch", "wandb", "mlflow"],
+         "zeus": ["zeus", "torch"]}
 
 
 class PartFailed(Exception):
