@@ -133,28 +133,31 @@ TEST_F(Fleet, RanksAndStagesAreFoundByTheirLeases) {
   request.gpus = {2};
   request.rank = 1;
   const AgentLease last = AgentClient(second_.endpoint(), "").lease(request);
-  const nlohmann::json ranks = ask_until("/v1/jobs/job/ranks", [](const nlohmann::json& now) {
-    return now["ranks"].size() == 2 && now["ranks"][0]["node"] != "" && now["ranks"][1]["node"] != "";
+  const auto node_of = [](const nlohmann::json& told, std::size_t rank) {
+    return told["ranks"][rank]["node"].get<std::string>();
+  };
+  const nlohmann::json ranks = ask_until("/v1/jobs/job/ranks", [&](const nlohmann::json& now) {
+    return now["ranks"].size() == 2 && !node_of(now, 0).empty() && !node_of(now, 1).empty();
   })["ranks"];
-  for (int rank = 0; rank < 2; ++rank) {
+  for (std::size_t rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(ranks[rank]["rank"], rank);
     EXPECT_EQ(ranks[rank]["pp_rank"], rank);
     EXPECT_EQ(ranks[rank]["node"], "n2");
     EXPECT_EQ(ranks[rank]["gpu"], 2 * rank);
-    EXPECT_EQ(ranks[rank]["power_w"], 100.0 + 2 * rank);
+    EXPECT_EQ(ranks[rank]["power_w"], 100.0 + 2.0 * static_cast<double>(rank));
     EXPECT_EQ(ranks[rank]["slowdown"], 1.0);
   }
   for (int stage = 0; stage < 2; ++stage) {
     const nlohmann::json told = ask_until("/v1/jobs/job/history?stage=" + std::to_string(stage),
                                           [](const nlohmann::json& now) { return !now["rows"].empty(); });
-    EXPECT_EQ(told["rows"].back()["power_w"], 100.0 + 2 * stage);
+    EXPECT_EQ(told["rows"].back()["power_w"], 100.0 + 2.0 * stage);
   }
   EXPECT_EQ(client_.ask("GET", "/v1/jobs/job/history?stage=2").status, 400u);
   EXPECT_EQ(client_.ask("GET", "/v1/jobs/none/ranks").status, 404u);
   const nlohmann::json listed = client_.get("/v1/jobs")["jobs"][0];
   EXPECT_EQ(listed["slow_ranks"], 0);
   first.release();
-  (void)ask_until("/v1/jobs/job/ranks", [](const nlohmann::json& now) { return now["ranks"][0]["node"] == ""; });
+  (void)ask_until("/v1/jobs/job/ranks", [&](const nlohmann::json& now) { return node_of(now, 0).empty(); });
 }
 
 TEST_F(Fleet, AllNodesTogetherHaveAPast) {
