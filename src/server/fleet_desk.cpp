@@ -22,7 +22,7 @@ constexpr Seconds kPeriod{1.0};
 constexpr double kUsualPast = 3600.0;  // s, of a history
 
 enum Table : std::size_t { kNodes, kJobs, kStages, kFleet };
-constexpr const char* kAll = "all";  // the fleet's only source
+constexpr const char* kWholeFleet = "all";  // the fleet's only source
 
 const std::vector<HistoryTable>& tables() {
   static const std::vector<HistoryTable> kTables = {
@@ -186,7 +186,7 @@ void FleetDesk::keep(const WatchedNodes& nodes) {
   const FleetStatus all = fleet(nodes);
   if (all.nodes > 0) {
     samples.push_back({kFleet,
-                       kAll,
+                       kWholeFleet,
                        {all.gpus > 0 ? std::optional(all.power.value()) : std::nullopt, static_cast<double>(all.gpus),
                         static_cast<double>(all.gpus_leased), static_cast<double>(all.nodes_silent),
                         static_cast<double>(all.jobs_running)}});
@@ -327,7 +327,7 @@ void FleetDesk::add_routes(Router& router) {
               })});
   router.add({"GET", "/v1/fleet/history", AsyncHandler([this](const Request& request, const Reply& reply) {
                 access_.need_administrator(request);
-                answer_history(kFleet, kAll, request, reply, showing(FleetHistory{}, fleet_row));
+                answer_history(kFleet, kWholeFleet, request, reply, showing(FleetHistory{}, fleet_row));
               })});
   router.add({"GET", "/v1/nodes/{node}/history", AsyncHandler([this](const Request& request, const Reply& reply) {
                 access_.need_administrator(request);
