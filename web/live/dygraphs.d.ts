@@ -2,13 +2,10 @@
 type DygraphRow = (number | Date | null)[];
 declare class Dygraph {
   constructor(target: HTMLElement, rows: DygraphRow[], options: Record<string, unknown>);
-  updateOptions(options: Record<string, unknown>, blockRedraw?: boolean): void;
+  updateOptions(options: Record<string, unknown>): void;
   resize(): void;
   destroy(): void;
-  setSelection(row: number | false): void;
   toDomXCoord(x: number): number;
-  toDomCoords(x: number, y: number): [number, number];
-  xAxisRange(): [number, number];
   static defaultInteractionModel: Record<string, unknown>;
   static PLUGINS: unknown[];
   static Plugins: Record<string, unknown>;

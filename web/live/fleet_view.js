@@ -74,14 +74,11 @@ function alarms(source) {
     if (node.silent) all.push(['Node ', make('a', {href: nodeAddress(node.node)}, node.node), ' is silent: ' + node.trouble]);
   }
   for (const job of source.jobs.values()) {
-    const link = make('a', {href: jobAddress(job.job)}, job.name || job.job);
-    if (job.promise === 'slower' || job.promise === 'dearer') {
-      all.push(['Job ', link, ` is ${job.promise} than promised.`]);
-    }
-    if (job.state === 'failed' || job.state === 'lost') all.push(['Job ', link.cloneNode(true), ` is ${job.state}.`]);
-    if (job.slow_ranks) {
-      all.push(['Job ', link.cloneNode(true), ` has ${countText(job.slow_ranks, 'slow rank')}.`]);
-    }
+    const tell = (/** @type {string} */ words) => all.push(
+      ['Job ', make('a', {href: jobAddress(job.job)}, job.name || job.job), words]);
+    if (job.promise === 'slower' || job.promise === 'dearer') tell(` is ${job.promise} than promised.`);
+    if (job.state === 'failed' || job.state === 'lost') tell(` is ${job.state}.`);
+    if (job.slow_ranks) tell(` has ${countText(job.slow_ranks, 'slow rank')}.`);
   }
   const fleet = source.fleet;
   if (fleet?.gpus_unwell) all.push([`${countText(fleet.gpus_unwell, 'GPU')} hang or are lost.`]);
