@@ -174,16 +174,16 @@ FleetDesk::FleetDesk(EventLoop& loop, const JobBook& book, const Access& access,
 
 void FleetDesk::look() {
   const WatchedNodes nodes = watch_.nodes();
-  keep(nodes);
-  if (!streams_.empty()) tell(nodes);
+  const FleetStatus all = fleet(nodes);
+  keep(nodes, all);
+  if (!streams_.empty()) tell(nodes, all);
 }
 
-void FleetDesk::keep(const WatchedNodes& nodes) {
+void FleetDesk::keep(const WatchedNodes& nodes, const FleetStatus& all) {
   std::vector<History::Sample> samples;
   for (const WatchedNode& node : nodes.nodes) {
     if (!node.silent) samples.push_back({kNodes, node.node, figures_of(node)});
   }
-  const FleetStatus all = fleet(nodes);
   if (all.nodes > 0) {
     samples.push_back({kFleet,
                        kWholeFleet,
@@ -211,8 +211,8 @@ void FleetDesk::keep(const WatchedNodes& nodes) {
   history_.add(Seconds(now_seconds()), std::move(samples), std::move(events));
 }
 
-void FleetDesk::tell(const WatchedNodes& nodes) {
-  emit("fleet", to_json(fleet(nodes)));
+void FleetDesk::tell(const WatchedNodes& nodes, const FleetStatus& all) {
+  emit("fleet", to_json(all));
   emit("power", to_json(power_now(nodes)));
   for (const WatchedNode& node : nodes.nodes) {
     const auto [before, is_new] = silent_.try_emplace(node.node, node.silent);
@@ -244,8 +244,9 @@ std::vector<JobListing> FleetDesk::listings() const {
 
 void FleetDesk::subscribe(std::shared_ptr<EventStream> stream) {
   const WatchedNodes nodes = watch_.nodes();
-  if (streams_.empty()) tell(nodes);  // to nobody: what has changed since there was a stream is no news
-  stream->send("fleet", dump_json(to_json(fleet(nodes))));
+  const FleetStatus all = fleet(nodes);
+  if (streams_.empty()) tell(nodes, all);  // to nobody: what has changed since there was a stream is no news
+  stream->send("fleet", dump_json(to_json(all)));
   stream->send("power", dump_json(to_json(power_now(nodes))));
   for (const WatchedNode& node : nodes.nodes) stream->send("node", dump_json(to_json(node)));
   for (const JobListing& job : listings()) stream->send("job", dump_json(to_json(job)));

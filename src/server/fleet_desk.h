@@ -38,8 +38,9 @@ class FleetDesk {
 
  private:
   void look();
-  void keep(const WatchedNodes& nodes);
-  void tell(const WatchedNodes& nodes);
+  // `all`: fleet(nodes).
+  void keep(const WatchedNodes& nodes, const FleetStatus& all);
+  void tell(const WatchedNodes& nodes, const FleetStatus& all);
   // Tells the stream all that there is, and from then on what changes.
   void subscribe(std::shared_ptr<EventStream> stream);
   [[nodiscard]] std::vector<JobListing> listings() const;
