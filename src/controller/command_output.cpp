@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,11 +32,27 @@ class OutputFile {
     if (file_.get() < 0) throw CommandFailure(fmt::format("no memory for an output: {}", std::strerror(errno)));
   }
   [[nodiscard]] int get() const { return file_.get(); }
-  [[nodiscard]] std::string text() const { return read_text_file(fmt::format("/proc/self/fd/{}", file_.get())); }
+  void read(std::string& text) const;
 
  private:
   FileDescriptor file_;
 };
+
+void OutputFile::read(std::string& text) const {
+  struct stat about {};
+  if (::fstat(file_.get(), &about) != 0) {
+    throw CommandFailure(fmt::format("cannot read an output: {}", std::strerror(errno)));
+  }
+  const auto size = static_cast<std::size_t>(about.st_size);
+  if (text.capacity() < size) text.reserve(size + size / 8);  // the next one may be a little longer
+  text.resize(size);
+  for (std::size_t at = 0; at < size;) {
+    const ssize_t count = ::pread(file_.get(), text.data() + at, size - at, static_cast<off_t>(at));
+    if (count < 0) throw CommandFailure(fmt::format("cannot read an output: {}", std::strerror(errno)));
+    if (count == 0) return text.resize(at);
+    at += static_cast<std::size_t>(count);
+  }
+}
 
 pid_t spawn(const std::vector<std::string>& command, const OutputFile& output, const OutputFile& errors) {
   std::vector<std::string> words = command;
@@ -75,20 +92,27 @@ int end_of(pid_t child, Seconds limit, bool& late) {
 
 }  // namespace
 
-std::string command_output(const std::vector<std::string>& command, Seconds limit) {
+void read_command_output(const std::vector<std::string>& command, Seconds limit, std::string& text) {
   const std::string shown = fmt::format("{}", fmt::join(command, " "));
   const OutputFile output;
   const OutputFile errors;
   bool late = false;
   const int status = end_of(spawn(command, output, errors), limit, late);
   if (late) throw CommandFailure(fmt::format("{} did not answer in {} s", shown, limit.value()));
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return output.text();
-  const std::string said = errors.text();
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return output.read(text);
+  std::string said;
+  errors.read(said);
   const std::string_view reason = trim(std::string_view(said).substr(0, kMostReason), " \t\r\n");
   throw CommandFailure(fmt::format(
       "{} failed ({}){}{}", shown,
       WIFEXITED(status) ? fmt::format("status {}", WEXITSTATUS(status)) : fmt::format("signal {}", WTERMSIG(status)),
       reason.empty() ? "" : ": ", reason));
+}
+
+std::string command_output(const std::vector<std::string>& command, Seconds limit) {
+  std::string text;
+  read_command_output(command, limit, text);
+  return text;
 }
 
 }  // namespace flyball

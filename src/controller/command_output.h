@@ -21,5 +21,7 @@ class CommandFailure : public SystemError {
 // or has not ended after `limit`, when it is killed. Blocks; may be called by several threads. Costs a process, some
 // milliseconds.
 [[nodiscard]] std::string command_output(const std::vector<std::string>& command, Seconds limit);
+// The same into `text`, whose memory is used again where it is large enough.
+void read_command_output(const std::vector<std::string>& command, Seconds limit, std::string& text);
 
 }  // namespace flyball

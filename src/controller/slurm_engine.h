@@ -1,5 +1,5 @@
-// Slurm as a cluster engine, by its own commands: squeue and sinfo with --json tell, scontrol acts. Tried with Slurm
-// 22.05; the numbers and states of later versions, which are objects and lists, are read, too.
+// Slurm as a cluster engine, by its own commands: squeue and sinfo with --json tell (slurm_lists.h), scontrol acts.
+// Tried with Slurm 22.05.
 #pragma once
 
 #include <optional>
@@ -9,17 +9,9 @@
 
 #include "base/units.h"
 #include "controller/cluster_engine.h"
+#include "controller/slurm_lists.h"
 
 namespace flyball {
-
-// Read what `squeue --json` and `sinfo --json` print; bytes that are not UTF-8, as users may have named things, are
-// replaced. Throw InputError where it is no JSON of that kind. An entry that cannot be read is added to `odd` and left
-// out; without `odd` it is an InputError.
-[[nodiscard]] std::vector<EngineJob> parse_slurm_jobs(std::string_view text, std::vector<OddEntry>* odd = nullptr);
-[[nodiscard]] std::vector<EngineNode> parse_slurm_nodes(std::string_view text, std::vector<OddEntry>* odd = nullptr);
-
-// Returns the names that a list of Slurm's stands for: "n[01-03,7],m1" is n01, n02, n03, n7, m1. Throws InputError.
-[[nodiscard]] std::vector<std::string> expand_node_list(std::string_view text);
 
 // Returns a job's AdminComment with our words in the place of those that were there, which begin like them with
 // "flyball: "; words of others stay. A semicolon stands between.
@@ -44,6 +36,9 @@ class SlurmEngine : public ClusterEngine {
   [[nodiscard]] bool has_accounts();
 
   Seconds limit_;
+  SlurmLists lists_;
+  std::string squeue_printed_;        // kept for its memory
+  std::string sinfo_printed_;         // likewise
   std::optional<bool> has_accounts_;  // whether Slurm has a database of accounts; nothing: it was not asked yet
 };
 

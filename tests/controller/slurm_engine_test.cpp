@@ -23,7 +23,7 @@ std::string recorded(const std::string& name) {
 // The recorded cluster, by its own `squeue` and `sinfo`: 14 runs on n1 and n2 with a GPU and two processors for a
 // task on each; 16 and 19 run on n3; 21 is held; 22 ended with status 0, 23 with 3, 15 was cancelled; n4 is drained.
 TEST(SlurmEngine, ReadsJobsOfAClusterThatRuns) {
-  const std::vector<EngineJob> jobs = parse_slurm_jobs(recorded("squeue.json"));
+  const std::vector<EngineJob> jobs = SlurmLists().jobs(recorded("squeue.json"));
   std::vector<std::int64_t> ids;
   std::vector<EngineJobState> states;
   for (const EngineJob& job : jobs) {
@@ -65,11 +65,12 @@ TEST(SlurmEngine, ReadsJobsOfAClusterThatRuns) {
 // taken: its tasks are those of its start. Put back and started again, it may be changed once more.
 TEST(SlurmEngine, ReadsAJobThatHasShrunk) {
   const auto job = [](const std::string& start_s) {
-    return parse_slurm_jobs(
-               R"json({"jobs": [{"job_id": 1, "job_state": "RUNNING", "batch_host": "n1", "nodes": "n[1,3]", "cpus": 4,
+    return SlurmLists()
+        .jobs(
+            R"json({"jobs": [{"job_id": 1, "job_state": "RUNNING", "batch_host": "n1", "nodes": "n[1,3]", "cpus": 4,
                    "tasks": 4, "tasks_per_node": 0, "minimum_cpus_per_node": 2,
                    "resize_time": 1795704413, "start_time": )json" +
-               start_s + R"json(, "tres_per_node": "gres:gpu:4",
+            start_s + R"json(, "tres_per_node": "gres:gpu:4",
                    "gres_detail": ["gpu:a100:4(IDX:0-3)", "gpu:a100:4(IDX:0-3)"]}]})json")
         .at(0);
   };
@@ -82,7 +83,7 @@ TEST(SlurmEngine, ReadsAJobThatHasShrunk) {
 }
 
 TEST(SlurmEngine, ReadsNodes) {
-  const std::vector<EngineNode> nodes = parse_slurm_nodes(recorded("sinfo.json"));
+  const std::vector<EngineNode> nodes = SlurmLists().nodes(recorded("sinfo.json"));
   ASSERT_EQ(nodes.size(), 4U);
   for (const EngineNode& node : nodes) {
     EXPECT_EQ(node.gpus, 4);
@@ -92,7 +93,7 @@ TEST(SlurmEngine, ReadsNodes) {
 }
 
 TEST(SlurmEngine, ReadsWhatLaterVersionsPrint) {
-  const std::vector<EngineJob> jobs = parse_slurm_jobs(R"json({"jobs": [
+  const std::vector<EngineJob> jobs = SlurmLists().jobs(R"json({"jobs": [
       {"job_id": 7, "job_state": ["RUNNING"], "priority": {"set": true, "infinite": false, "number": 12},
        "node_count": {"set": true, "infinite": false, "number": 1}, "tasks": {"set": true, "number": 2},
        "tasks_per_node": 2,
@@ -110,7 +111,7 @@ TEST(SlurmEngine, ReadsWhatLaterVersionsPrint) {
   EXPECT_TRUE(jobs[2].held);
   EXPECT_TRUE(jobs[2].depends);
   EXPECT_FALSE(jobs[0].depends);
-  const auto nodes = parse_slurm_nodes(R"({"nodes": [{"name": "m1", "state": ["MIXED"], "gres": "gpu:4,shard:8"},
+  const auto nodes = SlurmLists().nodes(R"({"nodes": [{"name": "m1", "state": ["MIXED"], "gres": "gpu:4,shard:8"},
                                                      {"name": "m2", "state": ["DOWN", "NOT_RESPONDING"]}]})");
   EXPECT_TRUE(nodes[0].usable);
   EXPECT_EQ(nodes[0].gpus, 4);
@@ -124,13 +125,13 @@ TEST(SlurmEngine, KeepsWordsOfOthersInAComment) {
   EXPECT_EQ(comment_with("flyball: from 1 to 2; 3;flyball:energy_j=1,run_s=2", "flyball: a;b"),
             "flyball: a,b; 3;flyball:energy_j=1,run_s=2");
   EXPECT_EQ(comment_with("ask Zoe;flyball: old", "flyball: new"), "flyball: new;ask Zoe");
-  EXPECT_EQ(parse_slurm_jobs(recorded("squeue.json"))[0].shown, "hello there");
+  EXPECT_EQ(SlurmLists().jobs(recorded("squeue.json"))[0].shown, "hello there");
 }
 
 // As 22.05 says it: held after a launch in vain (see docs/decisions/0086), after the fifth, by a user's requeuehold; a
 // lost node, and a program that exits with status 1. A node that Slurm has drained, and one that is down as well.
 TEST(SlurmEngine, TellsFailuresOfItsOwnFromThoseOfJobs) {
-  const auto jobs = parse_slurm_jobs(R"json({"jobs": [
+  const auto jobs = SlurmLists().jobs(R"json({"jobs": [
       {"job_id": 1, "job_state": "PENDING", "priority": 0, "state_reason": "JobHeldUser",
        "state_description": "launch failed requeued held"},
       {"job_id": 2, "job_state": "PENDING", "priority": 0, "state_reason": "JobHoldMaxRequeue"},
@@ -142,12 +143,12 @@ TEST(SlurmEngine, TellsFailuresOfItsOwnFromThoseOfJobs) {
   for (const EngineJob& job : jobs) failed.push_back(job.engine_failed);
   EXPECT_THAT(failed, ElementsAre(true, true, false, true, false));
   // Two jobs of one script, which has exited with status 3: the second after 11 s.
-  const auto ended = parse_slurm_jobs(R"json({"jobs": [
+  const auto ended = SlurmLists().jobs(R"json({"jobs": [
       {"job_id": 6, "job_state": "FAILED", "exit_code": 768, "start_time": 1795646426, "end_time": 1795646426},
       {"job_id": 7, "job_state": "FAILED", "exit_code": 768, "start_time": 1795646426, "end_time": 1795646437}]})json");
   EXPECT_TRUE(ended[0].failed_at_once);
   EXPECT_FALSE(ended[1].failed_at_once);
-  const auto nodes = parse_slurm_nodes(R"({"nodes": [
+  const auto nodes = SlurmLists().nodes(R"({"nodes": [
       {"name": "m1", "state": "idle", "state_flags": ["DRAIN"], "reason": "Duplicate jobid"},
       {"name": "m2", "state": "idle", "state_flags": ["DRAIN", "NOT_RESPONDING"], "reason": "Duplicate jobid"},
       {"name": "m3", "state": "idle", "state_flags": ["DRAIN"], "reason": "new fans"}]})");
@@ -159,16 +160,16 @@ TEST(SlurmEngine, TellsFailuresOfItsOwnFromThoseOfJobs) {
 TEST(SlurmEngine, RefusesWhatIsNoAnswerOfSlurm) {
   for (const char* const text : {"", "slurm_load_jobs error", "[]", R"({"jobs": 3})", R"({"jobs": [3]})",
                                  R"({"jobs": [{"job_state": "RUNNING"}]})"}) {
-    EXPECT_THROW((void)parse_slurm_jobs(text), InputError) << text;
+    EXPECT_THROW((void)SlurmLists().jobs(text), InputError) << text;
   }
-  EXPECT_THROW((void)parse_slurm_nodes(R"({"nodes": [{}]})"), InputError);
+  EXPECT_THROW((void)SlurmLists().nodes(R"({"nodes": [{}]})"), InputError);
 }
 
 // "Zoë" in Latin-1, a list of nodes that Slurm does not print, a number where a flag should be, and a node without a
 // name: the other jobs and nodes are read.
 TEST(SlurmEngine, LeavesOutWhatCannotBeRead) {
   std::vector<OddEntry> odd;
-  const auto jobs = parse_slurm_jobs(
+  const auto jobs = SlurmLists().jobs(
       "{\"jobs\": [{\"job_id\": 7, \"name\": \"Zo\xEB\", \"job_state\": \"PENDING\"},\n"
       "{\"job_id\": 8, \"job_state\": \"RUNNING\", \"nodes\": \"n[1-2]x\"}, {\"job_id\": 9, \"batch_flag\": 1}, 3]}",
       &odd);
@@ -178,8 +179,27 @@ TEST(SlurmEngine, LeavesOutWhatCannotBeRead) {
   EXPECT_EQ(odd[0].job, 8);
   EXPECT_THAT(odd[0].words, HasSubstr("'n[1-2]x' is no list of nodes"));
   EXPECT_EQ(odd[1].job, 9);
-  EXPECT_EQ(parse_slurm_nodes(R"({"nodes": [{}, {"name": "m1"}]})", &odd).size(), 1U);
+  EXPECT_EQ(SlurmLists().nodes(R"({"nodes": [{}, {"name": "m1"}]})", &odd).size(), 1U);
   EXPECT_EQ(odd.size(), 4U);
+}
+
+// JSON's escapes may stand for what a terminal obeys: here the escape character, and one that turns text around.
+TEST(SlurmEngine, ReadsNamesThatATerminalWouldObeyAsTextToBeShown) {
+  const auto jobs = SlurmLists().jobs(
+      R"({"jobs": [{"job_id": 7, "name": "\u001b[2Jx\u202ey", "user_name": "Zoë", "job_state": "PENDING"}]})");
+  ASSERT_EQ(jobs.size(), 1U);
+  EXPECT_EQ(jobs[0].name, "\\u001b[2Jx\\u202ey");
+  EXPECT_EQ(jobs[0].user_name, "Zoë");
+}
+
+// One after the other, as a controller reads them: a list with bad bytes is no trouble for the next one.
+TEST(SlurmEngine, ReadsListAfterList) {
+  SlurmLists lists;
+  EXPECT_EQ(lists.nodes(recorded("sinfo.json")).size(), 4U);
+  const std::size_t jobs = lists.jobs(recorded("squeue.json")).size();
+  EXPECT_EQ(lists.jobs("{\"jobs\": [{\"job_id\": 7, \"name\": \"Zo\xEB\"}]}").size(), 1U);
+  EXPECT_THROW((void)lists.jobs("nothing"), InputError);
+  EXPECT_EQ(lists.jobs(recorded("squeue.json")).size(), jobs);
 }
 
 // State, flags and last_busy of nodes as 22.05.8 showed them: idle; about to get a job; told to go off, going, off,
@@ -207,8 +227,8 @@ TEST(SlurmEngine, ReadsWhichNodesAreOff) {
         Row{"idle", R"("NOT_RESPONDING")", P::kOn, false, false},
         Row{"allocated", R"("POWER_DOWN")", P::kOn, true, false}, Row{"mixed", "", P::kOn, true, false}}) {
     SCOPED_TRACE(std::string(row.state) + " " + row.flags);
-    const auto nodes = parse_slurm_nodes(R"({"nodes": [{"name": "n1", "last_busy": 1795689866, "state": ")" +
-                                         std::string(row.state) + R"(", "state_flags": [)" + row.flags + "]}]}");
+    const auto nodes = SlurmLists().nodes(R"({"nodes": [{"name": "n1", "last_busy": 1795689866, "state": ")" +
+                                          std::string(row.state) + R"(", "state_flags": [)" + row.flags + "]}]}");
     ASSERT_EQ(nodes.size(), 1U);
     EXPECT_EQ(nodes[0].power, row.power);
     EXPECT_EQ(nodes[0].usable, row.usable);
