@@ -23,8 +23,8 @@ one second is what truly flows, read four times a second from the simulated boar
 the same jobs, what the same boards take at each size and clock, and what was measured in the same run: by the
 controller, in the mean of all kinds, how long GPUs take to change hands and what a restart costs, with the changeover
 in the place of the job's own stop; and the least time from submission to start, since most jobs wait for GPUs of
-others. The simulator knows one cost for all kinds, takes no idle boards' watts off the budget, and its FIFO does not
-backfill.
+others. Slurm alone is simulated as EASY backfilling by the jobs' true times. The simulator knows one cost for all kinds
+and takes no idle boards' watts off the budget.
 """
 import argparse
 import bisect
@@ -192,7 +192,7 @@ class Setting:
 
     def simulate(self, policy, restart_s, changeover_s, start_s):
         nodes = self.full_nodes if policy == "slurm" else NODES
-        words = ["--policy", {"slurm": "fifo"}.get(policy, policy), "--nodes", nodes, "--gpus-per-node", GPUS,
+        words = ["--policy", {"slurm": "backfill"}.get(policy, policy), "--nodes", nodes, "--gpus-per-node", GPUS,
                  "--gpu", "a100", "--table", self.table, "--trace", self.trace, "--no-node-shutdown",
                  "--start", f"{start_s:.3f}s", "--format", "json"]
         if policy in ("joule-price", "powerflow"):

@@ -62,7 +62,8 @@ Looked run_with(const std::string& policy, const std::set<int>& changed, Seconds
 // Three GPUs, two of them for one of the many jobs that ask for two; so one is free, and policies that give one GPU
 // to jobs that ask for more have given it away. Then the jobs that wait are changed behind the policy's back, but for
 // those that it serves next and the first of all, whom FIFO waits for. Who looks at any of them in the next decision,
-// within a slice or when one is over, decides otherwise than without the change.
+// within a slice or when one is over, decides otherwise than without the change. Backfilling looks at all that wait, to
+// find who may overtake.
 TEST_P(LongQueue, IsNotReadAgain) {
   for (const Seconds later : {Seconds(1.0), Seconds(61.0)}) {
     const Looked expected = run_with(GetParam(), {}, later);
@@ -71,7 +72,13 @@ TEST_P(LongQueue, IsNotReadAgain) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AllPolicies, LongQueue, ::testing::ValuesIn(policy_names()), [](const auto& instance) {
+std::vector<std::string> names_but_backfill() {
+  std::vector<std::string> names = policy_names();
+  std::erase(names, "backfill");
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(AllPolicies, LongQueue, ::testing::ValuesIn(names_but_backfill()), [](const auto& instance) {
   std::string name = instance.param;
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c == '-' || c == '+'; }, '_');

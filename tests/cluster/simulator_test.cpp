@@ -63,6 +63,33 @@ TEST(Simulation, FifoOnThreeJobs) {
   EXPECT_EQ(result.migrations, 0);
 }
 
+// On four GPUs: A comes at 0 s, 2 GPUs for 10 s. B at 1 s, 4 GPUs for 3 s, can start at 10 s. C at 2 s, 2 GPUs for 9 s,
+// would end at 11 s on GPUs that B needs. D at 3 s, 2 GPUs for 6 s, overtakes both and ends at 9 s. E at 4 s, 1 GPU for
+// 2 s, finds no GPU, and at 9 s none that it could leave before 10 s. B runs from 10 to 13 s, then C and E.
+TEST(Simulation, BackfillingMakesTheFirstThatWaitsWaitNoLonger) {
+  const GroundTruth truth = linear_truth();
+  const std::vector<TraceJob> jobs = {job(0, 2, 10), job(1, 4, 3), job(2, 2, 9), job(3, 2, 6), job(4, 1, 2)};
+  Simulation simulation(small_setup(), truth, trace_of(jobs), "backfill");
+  EXPECT_TRUE(simulation.run());
+  simulation.check();
+  EXPECT_NEAR(jct(simulation, 0), 10.0, 1e-9);
+  EXPECT_NEAR(jct(simulation, 1), 12.0, 1e-9);
+  EXPECT_NEAR(jct(simulation, 2), 20.0, 1e-9);
+  EXPECT_NEAR(jct(simulation, 3), 6.0, 1e-9);
+  EXPECT_NEAR(jct(simulation, 4), 11.0, 1e-9);
+}
+
+// A comes at 0 s, 2 GPUs for 5 s; B at 1 s, 1 GPU for 20 s; C at 2 s, 2 GPUs for 3 s, can start at 5 s, when one GPU
+// more is free than it needs. D at 3 s, 1 GPU for 20 s, takes that one at once.
+TEST(Simulation, BackfillingTakesWhatTheFirstThatWaitsWillNotNeed) {
+  const GroundTruth truth = linear_truth();
+  const std::vector<TraceJob> jobs = {job(0, 2, 5), job(1, 1, 20), job(2, 2, 3), job(3, 1, 20)};
+  Simulation simulation(small_setup(), truth, trace_of(jobs), "backfill");
+  EXPECT_TRUE(simulation.run());
+  EXPECT_NEAR(jct(simulation, 2), 6.0, 1e-9);
+  EXPECT_NEAR(jct(simulation, 3), 20.0, 1e-9);
+}
+
 // SRTF: at 1 s B (5 s left) comes before A (9 s), which needs all GPUs and stops; at 2 s C (4 s left) joins B. Both end
 // at 6 s; A resumes and ends at 15 s. Idle: the GPU beside B from 1 to 6 s, 50 J; the other node is off from 1 to 2 s.
 TEST(Simulation, SrtfOnThreeJobs) {
