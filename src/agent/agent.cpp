@@ -34,7 +34,9 @@ std::size_t raise_descriptor_limit() {
   return limit.rlim_cur == RLIM_INFINITY ? SIZE_MAX : limit.rlim_cur;
 }
 
-ServerLimits fitted(ServerLimits limits) {
+ServerLimits limits_of(const AgentConfig& config) {
+  ServerLimits limits = config.limits;
+  if (config.token.empty() && config.tcp) limits.only_as = config.tcp->host;
   const std::size_t descriptors = raise_descriptor_limit();
   if (descriptors < limits.connections + kOwnDescriptors) {
     limits.connections = std::max<std::size_t>(descriptors, 2 * kOwnDescriptors) - kOwnDescriptors;
@@ -181,7 +183,7 @@ class Agent::Impl {
       feed.rest();
       glances.rest();
     });
-    server = std::make_unique<HttpServer>(loop, std::move(router), fitted(config.limits));
+    server = std::make_unique<HttpServer>(loop, std::move(router), limits_of(config));
     server->on_disconnect([this](std::uint64_t connection) {
       claimants.forget(connection);
       keeper.connection_closed(connection);

@@ -36,10 +36,17 @@ bool is_open_to_others(const ControllerServerOptions& options) {
   return !options.listen_host.empty() && !is_loopback(resolve_host(options.listen_host));
 }
 
+// What anybody on this machine may ask, no page of another site may.
+ServerLimits limits_of(const ControllerServerOptions& options) {
+  ServerLimits limits{.connections_per_party = 1024};
+  if (!is_open_to_others(options)) limits.only_as = options.listen_host;
+  return limits;
+}
+
 }  // namespace
 
 ControllerServer::ControllerServer(EventLoop& loop, Controller& controller, ControllerServerOptions options)
-    : options_(std::move(options)), http_(loop, routes(controller), {.connections_per_party = 1024}) {
+    : options_(std::move(options)), http_(loop, routes(controller), limits_of(options_)) {
   if (is_open_to_others(options_) && !options_.administrator_token && !options_.job_secret) {
     throw UsageError(
         fmt::format("{} is open to other machines, which could not show who they are; give the secret of the jobs' "

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <optional>
 #include <utility>
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/error.hpp>
@@ -61,11 +62,31 @@ struct Refusal {
   std::string_view why;
 };
 
+// Of "name", "name:4940", "[::1]:4940".
+std::string_view without_port(std::string_view host) {
+  if (host.starts_with('[')) return host.substr(1, std::min(host.find(']'), host.size()) - 1);
+  return host.substr(0, host.rfind(':'));
+}
+
+bool is_known_name(std::string_view host, const std::string& own_name) {
+  std::string_view name = without_port(host);
+  if (name.ends_with('.')) name.remove_suffix(1);
+  error_code error;
+  (void)asio::ip::make_address(std::string(name), error);
+  return !error || beast::iequals(name, "localhost") || beast::iequals(name, own_name);
+}
+
 // Checks what the parser accepts and a server must refuse.
-std::optional<Refusal> refusal_of(const http::request<http::string_body>& head) {
+std::optional<Refusal> refusal_of(const http::request<http::string_body>& head,
+                                  const std::optional<std::string>& only_as) {
   const bool is_1_1 = head.version() == 11;
   const std::size_t hosts = head.count(http::field::host);
   if (is_1_1 && hosts != 1) return Refusal{400, "a request of HTTP/1.1 has one Host header"};
+  if (only_as && hosts == 1 && !is_known_name(view_of(head[http::field::host]), *only_as)) {
+    return Refusal{421,
+                   "a server without a token is asked as localhost, or by a numeric address; by another name, a page "
+                   "of another site might be asking"};
+  }
   // A body of unknown length would be taken for the next request.
   const std::size_t encodings = head.count(http::field::transfer_encoding);
   if (encodings > 0 && !is_1_1) return Refusal{400, "Transfer-Encoding is no part of HTTP/1.0"};
@@ -258,7 +279,8 @@ void Connection::read_request() {
 void Connection::take_head() {
   const auto& head = parser_->get();
   head_ = head.method() == http::verb::head;
-  if (const auto refusal = refusal_of(head)) return refuse(refusal->status, refusal->why);
+  if (const auto refusal = refusal_of(head, peer_.local ? std::nullopt : core_->limits.only_as))
+    return refuse(refusal->status, refusal->why);
   if (parser_->is_done()) return dispatch();
   enter_idle();  // again: those that have sent a head are closed after those that have not
   if (head.version() == 11 && head.count(http::field::expect) > 0) return say_continue();

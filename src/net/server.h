@@ -18,6 +18,10 @@
 namespace flyball {
 
 struct ServerLimits {
+  // Requests over TCP have to name the server by a numeric address, "localhost" or this name; none: by any name. A page
+  // of another site can have its own name stand for this machine (DNS rebinding): its requests are then its visitor's,
+  // whom a server without a token serves.
+  std::optional<std::string> only_as{};
   std::size_t header_bytes = 16u << 10u;
   std::size_t body_bytes = 1u << 20u;
   std::size_t stream_queue_bytes = 256u << 10u;  // a reader of a stream that is further behind is dropped

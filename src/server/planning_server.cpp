@@ -49,6 +49,7 @@ class PlanningServer::Impl {
         book_(loop, options_.database, options_.book, options_.log),
         fleet_(loop, book_, access_, options_.fleet),
         begin_(std::chrono::steady_clock::now()) {
+    if (!options_.administrator_token) options_.http.only_as = options_.listen_host;
     if (!options_.listen_host.empty()) options_.listen_host = resolve_host(options_.listen_host);
     if (!options_.listen_host.empty() && !is_loopback(options_.listen_host) && !options_.administrator_token) {
       throw UsageError(

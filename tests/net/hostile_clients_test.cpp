@@ -182,6 +182,27 @@ TEST(HostileClients, ABodyOfUnknownLengthIsNoRequest) {
   EXPECT_THAT(right.read_all(), HasSubstr("<abc>"));
 }
 
+// A page of evil.example whose name stands for 127.0.0.1 by now: browsers name it in Host, whatever the address.
+TEST(HostileClients, APageOfAnotherSiteIsRefusedWhereNoTokenIsTaken) {
+  Host host(hello_router(), {.only_as = "node7"});
+  const auto answer_for = [&](const std::string& name) {
+    const RawSocket client(host.port());
+    client.send("GET /hello HTTP/1.1\r\nHost: " + name + "\r\nConnection: close\r\n\r\n");
+    return client.read_all();
+  };
+  for (const char* name : {"evil.example", "evil.example:4940", "localhost.evil.example:4940", "", "node7.evil.",
+                           "127.0.0.1.evil.example", "localhost:1:2", "node8"}) {
+    EXPECT_THAT(answer_for(name), StartsWith("HTTP/1.1 421 Misdirected Request\r\n")) << name;
+  }
+  for (const char* name : {"localhost", "LocalHost:4940", "localhost.:80", "127.0.0.1:4940", "[::1]:4940", "[::1]",
+                           "node7:4940", "192.0.2.7"}) {
+    EXPECT_THAT(answer_for(name), HasSubstr("hello\n")) << name;
+  }
+  const RawSocket unix_client(host.path());
+  unix_client.send("GET /hello HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(unix_client.read_all(), HasSubstr("hello\n"));  // no browser gets there
+}
+
 TEST(HostileClients, ARequestOfHttp11HasOneHost) {
   Host host(hello_router());
   const auto answer = [&](const std::string& head) {

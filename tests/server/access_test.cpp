@@ -151,8 +151,9 @@ unsigned registers_from(const char* address, std::uint16_t port, const std::stri
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   EXPECT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
   const std::string body = to_json(small_job()).dump();
-  const std::string request = "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer " +
-                              token + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  const std::string request =
+      "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer " + token +
+      "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
   EXPECT_EQ(::send(socket, request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
   std::string answer;
   char block[4096];
@@ -212,8 +213,8 @@ TEST(Access, ZeusClientsShowTheTokenInTheirUrl) {
   EXPECT_EQ(Client(server.port()).ask("POST", "/register_job", body).status, 401u);
   const auto register_with = [&](const std::string& credentials) {
     const RawSocket socket(server.port());
-    socket.send("POST /register_job HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Basic " + credentials +
-                "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+    socket.send("POST /register_job HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Basic " +
+                credentials + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
     return socket.read_all();
   };
   // base64 of zeus:registration-registration-registration

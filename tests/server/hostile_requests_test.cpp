@@ -119,9 +119,10 @@ TEST(HostileRequests, PollsOfClientsThatHaveGoneAreFreed) {
   for (int rank = 0; rank < 2; ++rank) client.post("/v1/jobs/job/ranks", to_json(rank_of(job, rank)), 201);
   client.post("/register_rank/" + zeus,
               {{"rank", 0}, {"dp_rank", 0}, {"pp_rank", 0}, {"tp_rank", 0}, {"available_frequencies", {1410, 1200}}});
-  const std::string zeus_poll = "GET /schedule/" + zeus + "?rank=0 HTTP/1.1\r\nHost: x\r\n\r\n";
-  const std::string own_poll = std::string("GET /v1/jobs/job/ranks/1/schedule?wait_s=3000 HTTP/1.1\r\nHost: x\r\n") +
-                               "Authorization: Bearer " + kToken + "\r\n\r\n";
+  const std::string zeus_poll = "GET /schedule/" + zeus + "?rank=0 HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  const std::string own_poll =
+      std::string("GET /v1/jobs/job/ranks/1/schedule?wait_s=3000 HTTP/1.1\r\nHost: localhost\r\n") +
+      "Authorization: Bearer " + kToken + "\r\n\r\n";
   // Four of each may wait, no more: a further one ends the oldest.
   {
     std::vector<std::unique_ptr<RawSocket>> clients;
@@ -156,7 +157,7 @@ TEST(HostileRequests, OneAddressCannotTakeAllConnections) {
   std::vector<std::unique_ptr<RawSocket>> clients;
   for (int i = 0; i < 20; ++i) {
     clients.push_back(std::make_unique<RawSocket>(server.port()));
-    clients.back()->send("GET /schedule/" + zeus + "?rank=0 HTTP/1.1\r\nHost: x\r\n\r\n");
+    clients.back()->send("GET /schedule/" + zeus + "?rank=0 HTTP/1.1\r\nHost: localhost\r\n\r\n");
   }
   // Another party is served all the while: this process's user, through the Unix socket.
   HttpClient other(parse_endpoint(options.socket_path));

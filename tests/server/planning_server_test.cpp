@@ -495,14 +495,15 @@ TEST(PlanningServer, ServesOthersWhileClientsMisbehave) {
   client.post("/v1/jobs/job/ranks", to_json(rank_of(job, 0)), 201);
 
   const std::string head =
-      std::string("POST /v1/jobs/job/measurements HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ") + kToken + "\r\n";
+      std::string("POST /v1/jobs/job/measurements HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ") + kToken +
+      "\r\n";
   {  // gone in mid-body
     const std::string body = to_json(reports_of(job, 0)[0]).dump();
     const RawSocket gone(server.port());
     gone.send(head + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body.substr(0, body.size() / 2));
   }
   const RawSocket slow(server.port());  // never finishes
-  slow.send("POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Len");
+  slow.send("POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Len");
   const RawSocket nonsense(server.port());
   nonsense.send("\x16\x03\x01\x02"s + '\0' + "\x01"s + '\0' + "\x01\xfc\x03\x03 hello\r\n\r\n");
   EXPECT_THAT(nonsense.read_all(), HasSubstr("400"));

@@ -32,7 +32,7 @@ inline ServerEvent parse_event(std::string_view text) {
 // Calls `on_event` with each event of the stream at `target` until it returns false or the server ends the stream.
 inline void follow_events(const RawSocket& socket, const std::string& target,
                           const std::function<bool(const ServerEvent&)>& on_event, const std::string& token = {}) {
-  socket.send("GET " + target + " HTTP/1.1\r\nHost: x\r\n" +
+  socket.send("GET " + target + " HTTP/1.1\r\nHost: localhost\r\n" +
               (token.empty() ? "" : "Authorization: Bearer " + token + "\r\n") + "\r\n");
   std::string text = socket.read_until("\r\n\r\n");
   if (!text.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n")) throw std::runtime_error(text);
