@@ -59,7 +59,7 @@ void add_page_routes(Router& router) {
   add_file(
       router, "/page/page.js", "text/javascript; charset=utf-8",
       joined({"live/elements.js", "live/texts.js", "live/source.js", "live/time_chart.js", "live/frontier_chart.js",
-              "live/fleet_view.js", "live/job_view.js", "live/node_view.js", "live/page.js"}));
+              "live/fleet_view.js", "live/pace_choice.js", "live/job_view.js", "live/node_view.js", "live/page.js"}));
   add_file(router, "/page/charts.js", "text/javascript; charset=utf-8", joined({"dygraph.min.js"}));
 }
 

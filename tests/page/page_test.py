@@ -23,7 +23,7 @@ WIDTHS = {390: 844, 1400: 900, 2560: 1300}
 JOB = "night"
 SCRIPT = "<script>window.hostile = 1</script><img src=x onerror='window.hostile = 2'>"
 HOSTILE = {"markup": SCRIPT, "arabic": "\u202eمهمة \u202e تدريب", "long": "x" * 200}
-NAMES = ("straggler", "paints", "no_token", "keyboard", "zoom", "silence", "restart", "looks", "hostile")
+NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "silence", "restart", "looks", "hostile")
 LONG_MS = 120 * 1000  # ms; nothing here is about speed
 
 
@@ -55,9 +55,10 @@ class Tests:
 
         page.on("console", told)
         page.on("pageerror", lambda error: self.check("console", False, f"{view or 'fleet'}: {error}"))
+        page.orders = []
         page.on("request", lambda request: self.check(
-            "requests", request.method == "GET" and request.url.startswith((self.world.address, "data:")),
-            f"{request.method} {request.url}"))
+            "requests", (request.method == "GET" or f"{request.method} {request.url}" in page.orders) and
+            request.url.startswith((self.world.address, "data:")), f"{request.method} {request.url}"))
         page.goto(f"{self.world.address}/#/{view}")
         return page
 
@@ -169,6 +170,51 @@ class Tests:
         expect(attention).to_have_count(0)
         expect(page.locator(".rank.slow")).to_have_count(0)
         expect(page.locator(".events .straggler").filter(has_text="rank 5")).to_have_count(2)  # it came, it went
+        page.context.close()
+
+    # By keyboard: the slowest point is chosen, run and taken back. What it means is what the frontier says of it.
+    def pace(self):
+        page = self.open(f"jobs/{JOB}")
+        slider = page.get_by_role("slider", name="Choose a point")
+        run, back = (page.get_by_role("button", name=name) for name in ("Run it", "Back to the plan"))
+        expect(slider).to_be_visible()
+        expect(run).to_be_disabled()
+        expect(back).to_be_disabled()
+        slider.focus()
+        page.keyboard.press("End")
+        frontier = self.world.ask(f"/v1/jobs/{JOB}/frontier")
+        base, last = frontier["points"][frontier["base_point"]], frontier["points"][-1]
+        time_pct, energy_pct = (100 * (last[unit] / base[unit] - 1) for unit in ("time_s", "energy_j"))
+        self.check("pace", time_pct > 0 > energy_pct, f"{time_pct} % time, {energy_pct} % energy")
+        words = f"+{time_pct:.1f}\u00a0% time and \u2212{-energy_pct:.1f}\u00a0% energy against what is in force"
+        expect(page.locator(".pace .meaning")).to_contain_text(words)
+        page.screenshot(path=PICTURES / "pace.png", full_page=True)
+        version = self.world.job(JOB)["version"]
+        page.orders.append(f"POST {self.world.address}/v1/jobs/{JOB}/stragglers")
+        run.focus()
+        page.keyboard.press("Enter")
+        expect(page.locator(".pace [role=status]")).to_contain_text("Ordered")
+        expect(page.locator(".pace .meaning")).to_have_text("This is the point in force.")
+        expect(back).to_be_enabled()
+        (ours,) = [one for one in self.world.job(JOB)["stragglers"] if one["straggler"] == "page"]
+        self.check("pace", abs(ours["degree"] - last["time_s"] / base["time_s"]) < 1e-6, f"the degree is {ours['degree']}")
+        wait_until("another schedule", lambda: self.world.job(JOB)["version"] > version)
+        # The slowest plan that is done in that time, with clocks that change as late as they do.
+        schedule = self.world.ask(f"/v1/jobs/{JOB}/ranks/0/schedule")
+        allowed = schedule["allowed_time_s"] / last["time_s"]
+        self.check("pace", abs(allowed - 1) < .01, f"rank 0 may take {allowed} times what was chosen")
+        self.check("pace", schedule["point"] > frontier["base_point"] and
+                   base["time_s"] < schedule["iteration_time_s"] <= schedule["allowed_time_s"], f"rank 0 has {schedule}")
+        back.click()
+        expect(back).to_be_disabled()
+        wait_until("the plan's own schedule", lambda: self.world.ask(
+            f"/v1/jobs/{JOB}/ranks/0/schedule")["point"] == frontier["base_point"])
+        page.context.close()
+        # Without a token nothing can be ordered, and nothing is.
+        page = self.open(f"jobs/{JOB}", token=False)
+        page.expected.append("401")
+        expect(page.locator("h1")).to_be_visible()
+        self.check("pace", page.get_by_role("button", name="Run it").count() == 0, "there is a button without a token")
         page.context.close()
 
     def silence(self):

@@ -89,7 +89,8 @@ class JobView {
     this.power = new TimeChart('Power of the job\u2019s GPUs', this.window, {stacked: true, text: powerText, fromZero: true});
     this.time = new TimeChart('Time of an iteration', this.window, {text: timeText});
     this.saved = new TimeChart('Energy saved against maximum clocks', this.window, {text: hoursText, fromZero: true});
-    this.frontierChart = new FrontierChart();
+    this.pace = new PaceChoice(source, this.path);
+    this.frontierChart = new FrontierChart(point => this.pace.choose(point));
   }
 
   async ask() {
@@ -148,7 +149,10 @@ class JobView {
     this.saved.show(this.past.rows.some(row => row.saved_j !== null) ?
       [{label: 'saved', color: '--p2'}, {label: 'promised', color: '--p6', dashed: true}] : [],
     this.past.charted([row => inHours(row.saved_j), row => inHours(row.promised_saved_j)]), marks);
-    if (this.frontier) this.frontierChart.show(this.frontier, this.measured());
+    if (this.frontier && this.status) {
+      const inForce = pointOfDegree(this.frontier, pacedDegree(this.status));
+      this.frontierChart.show(this.frontier, inForce, this.pace.chosen, this.measured());
+    }
   }
 
   /** One row for each time at which all stages are known. */
@@ -170,7 +174,8 @@ class JobView {
       heading('What happened'), this.events(),
       ...(this.frontier ? [heading('Frontier'), make('p', {class: 'note'},
         'Each point is a plan: no faster one takes less energy. Limited by: ' +
-        this.frontier.limited_by.replaceAll('_', ' ') + '.'), this.frontierChart.element] : []),
+        this.frontier.limited_by.replaceAll('_', ' ') + '.'), this.frontierChart.element,
+      this.pace.shown(job, this.frontier)] : []),
       heading('Ranks'), this.grid(job)];
   }
 
@@ -218,7 +223,9 @@ class JobView {
         `${one.since_step}${one.cause === 'unknown' ? '' : `: ${reasonsText([one.cause])}${one.detail ? ', ' + one.detail : ''}`}`);
     }
     for (const one of job.stragglers) {
-      if (one.degree > 1) all.push(`Announced straggler: ${one.straggler}, ${one.degree.toFixed(2)} times the usual time`);
+      if (one.degree > 1 && one.straggler !== kPageStraggler) {
+        all.push(`Announced straggler: ${one.straggler}, ${one.degree.toFixed(2)} times the usual time`);
+      }
     }
     for (const one of job.slow_links) {
       all.push(`Transfers from stage ${one.from_stage} to stage ${one.to_stage} of pipeline ${one.pipeline} take ` +

@@ -123,12 +123,13 @@ class Source extends EventTarget {
 
   /**
    * @param {string} path
-   * @param {AbortSignal} [signal]
+   * @param {RequestInit} [options]
    */
-  async open(path, signal) {
+  async open(path, options = {}) {
     /** @type {Record<string, string>} */
     const headers = this.token ? {Authorization: 'Bearer ' + this.token} : {};
-    const response = await fetch(path, {headers, signal, cache: 'no-store'});
+    if (options.body) headers['Content-Type'] = 'application/json';
+    const response = await fetch(path, {headers, cache: 'no-store', ...options});
     if (response.ok) return response;
     const problem = await response.json().catch(() => ({}));
     throw new Refused(response.status, problem.detail || response.statusText);
@@ -142,12 +143,21 @@ class Source extends EventTarget {
     return (await this.open(path)).json();
   }
 
+  /**
+   * Orders something, which takes a token.
+   * @param {string} path
+   * @param {object} body
+   */
+  async order(path, body) {
+    return (await this.open(path, {method: 'POST', body: JSON.stringify(body)})).json();
+  }
+
   /** Reads events until the stream ends, and again after a pause that grows while the server is away. */
   async follow() {
     const control = new AbortController();
     this.stream = control;
     try {
-      const response = await this.open('v1/events', control.signal);
+      const response = await this.open('v1/events', {signal: control.signal});
       this.forget();
       this.become('live', '');
       this.pause = 500;

@@ -1,0 +1,129 @@
+'use strict';
+// What another point of a job's frontier would mean, and the order to run it. A job is slowed down by a straggler of this
+// name: something that all its pipelines wait for, so that they take the point of least energy that is there in time.
+
+const kPageStraggler = 'page';
+const kSameTime = 1e-9;  // relative
+
+/**
+ * How much longer the job's iterations are to take than planned, because of what waits for nobody's rank.
+ * @param {JobStatus} job
+ */
+function pacedDegree(job) {
+  const named = job.stragglers.filter(one => typeof one.straggler === 'string');
+  return Math.max(1, ...named.map(one => one.degree));
+}
+
+/**
+ * The slowest point that ends in time, as the server takes it.
+ * @param {Frontier} frontier
+ * @param {number} degree
+ */
+function pointOfDegree(frontier, degree) {
+  const {points, base_point: base} = frontier;
+  let at = base;
+  while (at + 1 < points.length && points[at + 1].time_s <= points[base].time_s * degree * (1 + kSameTime)) ++at;
+  return at;
+}
+
+class PaceChoice {
+  /**
+   * @param {Source} source
+   * @param {string} path of the job
+   */
+  constructor(source, path) {
+    this.source = source;
+    this.path = path;
+    /** @type {number | null} */
+    this.chosen = null;
+    /** @type {Frontier | null} */
+    this.frontier = null;
+    this.said = '';
+    this.alarming = false;
+  }
+
+  /** @param {number | null} point */
+  choose(point) {
+    const first = this.frontier?.base_point || 0;
+    this.chosen = point === null ? null : Math.max(point, first);
+    this.say('');
+  }
+
+  /**
+   * @param {string} words
+   * @param {boolean} alarming
+   */
+  say(words, alarming = false) {
+    this.said = words;
+    this.alarming = alarming;
+    this.source.changed();
+  }
+
+  /** @param {number} degree */
+  async apply(degree) {
+    this.say('Asking the server.');
+    try {
+      await this.source.order(this.path + '/stragglers', {straggler: kPageStraggler, degree, delay_s: 0});
+      this.chosen = null;
+      this.say(degree > 1 ? `Ordered: iterations take ${percentText(100 * (degree - 1), true)} longer from now on.` :
+        'Ordered: iterations take what is planned from now on.');
+    } catch (error) {
+      this.say(`The server has not taken this: ${error instanceof Error ? error.message : error}`, true);
+    }
+  }
+
+  applyChosen() {
+    const {frontier, chosen} = this;
+    if (frontier === null || chosen === null) return;
+    const degree = frontier.points[chosen].time_s / frontier.points[frontier.base_point].time_s;
+    this.apply(chosen === frontier.base_point ? 1 : degree * (1 + kSameTime));
+  }
+
+  /**
+   * @param {JobStatus} job
+   * @param {Frontier} frontier
+   */
+  shown(job, frontier) {
+    const last = frontier.points.length - 1;
+    // Another plan has other points.
+    if (this.frontier !== frontier) this.chosen = null;
+    this.frontier = frontier;
+    const inForce = pointOfDegree(frontier, pacedDegree(job));
+    if (last <= frontier.base_point) return make('p', {class: 'note'}, 'No slower plan takes less energy.');
+    const at = this.chosen ?? inForce;
+    const own = job.stragglers.find(one => one.straggler === kPageStraggler && one.degree > 1);
+    const able = this.source.token !== '';
+    return make('div', {class: 'pace', 'data-key': 'pace'},
+      make('label', {}, 'Choose a point: time of an iteration ', make('input', {type: 'range', min: frontier.base_point,
+        max: last, step: 1, value: at, 'aria-valuetext': timeText(frontier.points[at].time_s),
+        oninput: event => this.choose(Number(/** @type {HTMLInputElement} */ (event.target).value))})),
+      make('p', {class: 'meaning'}, this.chosen === null || at === inForce ? 'This is the point in force.' :
+        meaningText(frontier, at, inForce)),
+      make('p', {class: 'tools'},
+        make('button', {type: 'button', disabled: !able || this.chosen === null || at === inForce,
+          onclick: () => this.applyChosen()}, 'Run it'),
+        make('button', {type: 'button', disabled: !able || !own, onclick: () => this.apply(1)}, 'Back to the plan\u2019s own'),
+        able ? null : make('span', {class: 'note'}, ' Give the job\u2019s or the administrator\u2019s token to order this.')),
+      make('p', {class: this.alarming ? 'alarm' : 'note', role: 'status'}, this.said));
+  }
+}
+
+/**
+ * @param {number} value
+ * @param {number} than what it was
+ */
+const changeText = (value, than) => percentText(100 * (value / than - 1), true);
+
+/**
+ * @param {Frontier} frontier
+ * @param {number} at
+ * @param {number} inForce
+ */
+function meaningText(frontier, at, inForce) {
+  const {time_s: time, energy_j: energy} = frontier.points[at];
+  const now = frontier.points[inForce];
+  return `Iterations would take ${timeText(time)} and ${energyText(energy)} a pipeline: ${changeText(time, now.time_s)} ` +
+    `time and ${changeText(energy, now.energy_j)} energy against what is in force, ` +
+    `${changeText(time, frontier.max_clock_time_s)} and ${changeText(energy, frontier.max_clock_energy_j)} against ` +
+    'maximum clocks.';
+}
