@@ -36,7 +36,7 @@ class Host {
  public:
   // TCP speaks TLS where files are given.
   explicit Host(Router router, ServerLimits limits = {}, const std::optional<TlsFiles>& tls = std::nullopt)
-      : server_(loop_, std::move(router), limits) {
+      : server_(loop_, std::move(router), std::move(limits)) {
     server_.on_disconnect([this](std::uint64_t) {
       const std::lock_guard lock(mutex_);
       ++disconnects_;
