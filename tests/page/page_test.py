@@ -207,6 +207,7 @@ class Tests:
                    base["time_s"] < schedule["iteration_time_s"] <= schedule["allowed_time_s"], f"rank 0 has {schedule}")
         back.click()
         expect(back).to_be_disabled()
+        expect(slider).to_have_value(str(frontier["base_point"]))
         wait_until("the plan's own schedule", lambda: self.world.ask(
             f"/v1/jobs/{JOB}/ranks/0/schedule")["point"] == frontier["base_point"])
         page.context.close()

@@ -89,6 +89,10 @@ function renewOne(there, fresh) {
   for (const {name, value} of fresh.attributes) {
     if (there.getAttribute(name) !== value) there.setAttribute(name, value);
   }
+  // Once somebody has moved it, a slider no longer follows its attribute.
+  if (there instanceof HTMLInputElement && fresh instanceof HTMLInputElement && there.value !== fresh.value) {
+    there.value = fresh.value;
+  }
   renew(there, [...fresh.childNodes]);
   return true;
 }
