@@ -289,7 +289,9 @@ std::vector<std::string> expand_node_list(std::string_view text) {
   return names;
 }
 
-SlurmLists::SlurmLists() : parser_(std::make_unique<simdjson::dom::parser>()) {}
+class SlurmLists::Parser : public simdjson::dom::parser {};
+
+SlurmLists::SlurmLists() : parser_(std::make_unique<Parser>()) {}
 
 SlurmLists::~SlurmLists() = default;
 

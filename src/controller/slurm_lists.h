@@ -9,10 +9,6 @@
 
 #include "controller/cluster_engine.h"
 
-namespace simdjson::dom {
-class parser;
-}
-
 namespace flyball {
 
 // Reads `squeue --json` and `sinfo --json`. Texts are made fit to be shown (base/printable.h): bytes that are not
@@ -31,7 +27,8 @@ class SlurmLists {
   [[nodiscard]] std::vector<EngineNode> nodes(const std::string& text, std::vector<OddEntry>* odd = nullptr);
 
  private:
-  std::unique_ptr<simdjson::dom::parser> parser_;
+  class Parser;
+  std::unique_ptr<Parser> parser_;
 };
 
 // Returns the names that a list of Slurm's stands for: "n[01-03,7],m1" is n01, n02, n03, n7, m1. Throws InputError.

@@ -30,8 +30,8 @@ class Connection;
 
 // What the connections of one server share. To be used in the loop's thread only.
 struct ServerCore : std::enable_shared_from_this<ServerCore> {
-  ServerCore(boost::asio::io_context& context, Router routes, ServerLimits the_limits)
-      : io(context), router(std::move(routes)), limits(std::move(the_limits)) {}
+  ServerCore(boost::asio::io_context& context, Router routes, const ServerLimits& the_limits)
+      : io(context), router(std::move(routes)), limits(the_limits) {}
 
   // Closes the longest idle connection that is not pinned, of one party where one is named; false where there is none.
   bool make_room(const std::string* party = nullptr);

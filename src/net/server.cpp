@@ -89,7 +89,7 @@ void tune(asio::ip::tcp::socket& socket) {
 
 class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
  public:
-  Impl(asio::io_context& io, Router router, ServerLimits limits)
+  Impl(asio::io_context& io, Router router, const ServerLimits& limits)
       : core(std::make_shared<ServerCore>(io, std::move(router), limits)) {}
 
   template <class Acceptor>
@@ -149,7 +149,7 @@ class HttpServer::Impl : public std::enable_shared_from_this<HttpServer::Impl> {
   std::shared_ptr<asio::steady_timer> grace;
 };
 
-HttpServer::HttpServer(EventLoop& loop, Router router, ServerLimits limits)
+HttpServer::HttpServer(EventLoop& loop, Router router, const ServerLimits& limits)
     : impl_(std::make_shared<Impl>(loop.impl().io, std::move(router), limits)) {}
 
 HttpServer::~HttpServer() {

@@ -58,7 +58,7 @@ struct ServerCounts {
 // All methods are to be called in the loop's thread, or while the loop does not run.
 class HttpServer {
  public:
-  HttpServer(EventLoop& loop, Router router, ServerLimits limits);
+  HttpServer(EventLoop& loop, Router router, const ServerLimits& limits);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

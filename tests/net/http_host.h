@@ -35,8 +35,8 @@ inline Route route(std::string method, std::string pattern, std::variant<Handler
 class Host {
  public:
   // TCP speaks TLS where files are given.
-  explicit Host(Router router, ServerLimits limits = {}, const std::optional<TlsFiles>& tls = std::nullopt)
-      : server_(loop_, std::move(router), std::move(limits)) {
+  explicit Host(Router router, const ServerLimits& limits = {}, const std::optional<TlsFiles>& tls = std::nullopt)
+      : server_(loop_, std::move(router), limits) {
     server_.on_disconnect([this](std::uint64_t) {
       const std::lock_guard lock(mutex_);
       ++disconnects_;
