@@ -77,16 +77,10 @@ bool is_known_name(std::string_view host, const std::string& own_name) {
 }
 
 // Checks what the parser accepts and a server must refuse.
-std::optional<Refusal> refusal_of(const http::request<http::string_body>& head,
-                                  const std::optional<std::string>& only_as) {
+std::optional<Refusal> refusal_of(const http::request<http::string_body>& head) {
   const bool is_1_1 = head.version() == 11;
   const std::size_t hosts = head.count(http::field::host);
   if (is_1_1 && hosts != 1) return Refusal{400, "a request of HTTP/1.1 has one Host header"};
-  if (only_as && hosts == 1 && !is_known_name(view_of(head[http::field::host]), *only_as)) {
-    return Refusal{421,
-                   "a server without a token is asked as localhost, or by a numeric address; by another name, a page "
-                   "of another site might be asking"};
-  }
   // A body of unknown length would be taken for the next request.
   const std::size_t encodings = head.count(http::field::transfer_encoding);
   if (encodings > 0 && !is_1_1) return Refusal{400, "Transfer-Encoding is no part of HTTP/1.0"};
@@ -279,8 +273,14 @@ void Connection::read_request() {
 void Connection::take_head() {
   const auto& head = parser_->get();
   head_ = head.method() == http::verb::head;
-  if (const auto refusal = refusal_of(head, peer_.local ? std::nullopt : core_->limits.only_as))
-    return refuse(refusal->status, refusal->why);
+  if (const auto refusal = refusal_of(head)) return refuse(refusal->status, refusal->why);
+  const auto& only_as = core_->limits.only_as;
+  if (only_as && !peer_.local && head.count(http::field::host) > 0 &&
+      !is_known_name(view_of(head[http::field::host]), *only_as)) {
+    return refuse(421,
+                  "a server without a token is asked as localhost, or by a numeric address; by another name, a page of "
+                  "another site might be asking");
+  }
   if (parser_->is_done()) return dispatch();
   enter_idle();  // again: those that have sent a head are closed after those that have not
   if (head.version() == 11 && head.count(http::field::expect) > 0) return say_continue();

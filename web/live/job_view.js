@@ -150,7 +150,7 @@ class JobView {
       [{label: 'saved', color: '--p2'}, {label: 'promised', color: '--p6', dashed: true}] : [],
     this.past.charted([row => inHours(row.saved_j), row => inHours(row.promised_saved_j)]), marks);
     if (this.frontier && this.status) {
-      const inForce = pointOfDegree(this.frontier, pacedDegree(this.status));
+      const inForce = pointInForce(this.status, this.frontier);
       this.frontierChart.show(this.frontier, inForce, this.pace.chosen, this.measured());
     }
   }

@@ -6,21 +6,14 @@ const kPageStraggler = 'page';
 const kSameTime = 1e-9;  // relative
 
 /**
- * How much longer the job's iterations are to take than planned, because of what waits for nobody's rank.
+ * The slowest point that ends in the time that stragglers by a name, for which all pipelines wait, leave the job.
  * @param {JobStatus} job
- */
-function pacedDegree(job) {
-  const named = job.stragglers.filter(one => typeof one.straggler === 'string');
-  return Math.max(1, ...named.map(one => one.degree));
-}
-
-/**
- * The slowest point that ends in time, as the server takes it.
  * @param {Frontier} frontier
- * @param {number} degree
  */
-function pointOfDegree(frontier, degree) {
+function pointInForce(job, frontier) {
   const {points, base_point: base} = frontier;
+  const named = job.stragglers.filter(one => typeof one.straggler === 'string');
+  const degree = Math.max(1, ...named.map(one => one.degree));
   let at = base;
   while (at + 1 < points.length && points[at + 1].time_s <= points[base].time_s * degree * (1 + kSameTime)) ++at;
   return at;
@@ -42,10 +35,9 @@ class PaceChoice {
     this.alarming = false;
   }
 
-  /** @param {number | null} point */
+  /** @param {number} point */
   choose(point) {
-    const first = this.frontier?.base_point || 0;
-    this.chosen = point === null ? null : Math.max(point, first);
+    this.chosen = Math.max(point, this.frontier?.base_point || 0);
     this.say('');
   }
 
@@ -88,7 +80,7 @@ class PaceChoice {
     // Another plan has other points.
     if (this.frontier !== frontier) this.chosen = null;
     this.frontier = frontier;
-    const inForce = pointOfDegree(frontier, pacedDegree(job));
+    const inForce = pointInForce(job, frontier);
     if (last <= frontier.base_point) return make('p', {class: 'note'}, 'No slower plan takes less energy.');
     const at = this.chosen ?? inForce;
     const own = job.stragglers.find(one => one.straggler === kPageStraggler && one.degree > 1);
