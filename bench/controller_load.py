@@ -163,7 +163,10 @@ class Reports:
             if end and length and len(rest) >= int(length[1]):
                 return int(head.split(None, 2)[1]), rest
             try:
-                answer += self.socket.recv(65536)
+                more = self.socket.recv(65536)
+                if not more:
+                    raise ConnectionError("the controller has closed the connection")
+                answer += more
             except BlockingIOError:
                 if time.monotonic() > late:
                     raise TimeoutError("the controller did not answer a report in 20 s") from None
