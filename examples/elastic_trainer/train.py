@@ -99,6 +99,7 @@ def main():
         print(json.dumps({"first": first, "done": job.done, "ranks": ranks, "stopped": job.stopped, "keeps": job.keeps,
                           "loss": loss}), flush=True)
     dist.barrier()
+    dist.destroy_process_group()  # or else its threads may still run when the program ends
 
 
 if __name__ == "__main__":
