@@ -18,6 +18,7 @@
 #include "base/contain.h"
 #include "base/json_text.h"
 #include "base/record.h"
+#include "page/page.h"
 
 namespace flyball {
 namespace {
@@ -145,6 +146,7 @@ void check_token(const AgentConfig& config, const Request& request) {
   for (const char* open : {"/discover", "/time", "/healthz", "/openapi.yaml"}) {
     if (request.path == open) return;
   }
+  if (is_page_file(request.path)) return;
   const auto authorization = request.header("Authorization");
   constexpr std::string_view kScheme = "Bearer ";
   const bool right = authorization && authorization->starts_with(kScheme) &&
@@ -174,6 +176,7 @@ class Agent::Impl {
                      glances, sessions, budgets, claimants, [this] { return server->counts(); }};
     add_v1_routes(router, parts);
     add_session_routes(router, parts);
+    add_node_page(router);
     if (config.zeusd) add_zeusd_routes(router, parts);
     router.set_guard([this, parts](const Request& request, const Route&) {
       check_budget(parts, request);

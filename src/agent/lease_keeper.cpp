@@ -35,7 +35,7 @@ bool sets_something(const SettingsChange& change) {
 // The whole identifier is for those who may end the lease; others read the log, too.
 std::string short_id(const std::string& id) { return id.substr(0, 8); }
 
-// A holder that gives its lease back, or has it taken away by root, is not lost. An agent that stops cannot tell.
+// A holder that gives its lease back, or from whom an operator takes it, is not lost. An agent that stops cannot tell.
 Ending ending_of(LeaseEnd why) {
   const bool given_back = why == LeaseEnd::kReleased || why == LeaseEnd::kRevoked || why == LeaseEnd::kOtherUser;
   return given_back ? Ending::kReleased : Ending::kLost;
@@ -357,6 +357,10 @@ void LeaseKeeper::release(const std::string& id, const Claimant& who, Done done)
   const Lease& lease = table_.check_release(id, who);
   const bool own = lease.belongs_to(who);
   const std::vector<std::size_t> gpus = lease.gpus;
+  if (!own) {
+    log_event(LogLevel::kNotice, "lease_taken_away", {{"lease", short_id(id)}, {"by", who.as_holder().text()}});
+    table_.bar(lease, monotonic_now());
+  }
   end(id, own ? LeaseEnd::kReleased : LeaseEnd::kRevoked);
   answer_when_restored(gpus, std::move(done));
 }
@@ -423,14 +427,14 @@ bool LeaseKeeper::idle() const {
 
 std::vector<LeaseInfo> LeaseKeeper::leases(const Claimant& reader) const {
   std::vector<LeaseInfo> all;
-  for (const Lease* lease : table_.all()) all.push_back(lease->info_for(reader, monotonic_now()));
+  for (const Lease* lease : table_.all()) all.push_back(table_.info_for(*lease, reader, monotonic_now()));
   return all;
 }
 
 std::optional<LeaseInfo> LeaseKeeper::lease_on(std::size_t gpu, const Claimant& reader) const {
   const Lease* lease = table_.on_gpu(gpu);
   if (lease == nullptr) return std::nullopt;
-  return lease->info_for(reader, monotonic_now());
+  return table_.info_for(*lease, reader, monotonic_now());
 }
 
 std::optional<LeaseInfo> LeaseKeeper::find(const std::string& id) const {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/random_digits.h"
 
@@ -47,7 +48,7 @@ std::string_view description_of(LeaseEnd end) {
     case LeaseEnd::kProcessDied: return "its process ended";
     case LeaseEnd::kSilent: return "its heartbeats stopped";
     case LeaseEnd::kGpuLost: return "a GPU of it was lost";
-    case LeaseEnd::kRevoked: return "root took it away";
+    case LeaseEnd::kRevoked: return "an operator took it away";
     case LeaseEnd::kOtherUser: return "another user's process runs on a GPU of it";
     case LeaseEnd::kAgentStop: return "the agent is stopping";
     case LeaseEnd::kNoJournal: return "it could not begin";
@@ -72,10 +73,10 @@ LeaseInfo Lease::info(Nanoseconds now) const {
   return info;
 }
 
-LeaseInfo Lease::info_for(const Claimant& reader, Nanoseconds now) const {
+LeaseInfo Lease::info_for(const Claimant& reader, bool may_end_all, Nanoseconds now) const {
   LeaseInfo shown = info(now);
   const bool own = holder.local ? holder.same_user(reader) : holder.same_process(reader);
-  if (!own && !reader.is_root()) shown.id.clear();
+  if (!own && !may_end_all) shown.id.clear();
   return shown;
 }
 
@@ -106,6 +107,8 @@ bool AccessRules::allows(std::size_t gpu, const Claimant& who) const {
 
 bool AccessRules::may_slow_others(const Claimant& who) const { return slow_others || !who.local || who.is_root(); }
 
+bool AccessRules::may_end_all(const Claimant& who) const { return who.local ? who.is_root() : remote; }
+
 LeaseTable::LeaseTable(std::size_t gpu_count, AccessRules rules) : gpu_count_(gpu_count), rules_(std::move(rules)) {}
 
 void LeaseTable::check_gpu(std::size_t gpu, const Claimant& who) const {
@@ -135,6 +138,21 @@ void LeaseTable::check_cap(std::size_t gpu, const Claimant& who) const {
                      "everybody (access.slow_others)");
 }
 
+void LeaseTable::check_not_barred(std::size_t gpu, const Claimant& who, Nanoseconds now) {
+  std::erase_if(barred_, [&](const Barred& one) { return one.until <= now; });
+  for (const Barred& one : barred_) {
+    if (!one.who.same_process(who) || std::find(one.gpus.begin(), one.gpus.end(), gpu) == one.gpus.end()) continue;
+    throw LeaseRefused(
+        Reason::kForbidden,
+        fmt::format("an operator took a lease of GPU {} away from {}; it may take the next one in {:.0f} s", gpu,
+                    who.as_holder().text(), std::ceil(to_seconds(one.until - now).value())));
+  }
+}
+
+void LeaseTable::bar(const Lease& lease, Nanoseconds now) {
+  barred_.push_back({lease.holder, lease.gpus, now + to_nanoseconds(kBarred)});
+}
+
 Lease& LeaseTable::add(Lease lease, Nanoseconds now) {
   lease.id = random_digits(32);
   lease.granted = now;
@@ -144,7 +162,10 @@ Lease& LeaseTable::add(Lease lease, Nanoseconds now) {
 }
 
 const Lease& LeaseTable::grant(const LeaseRequest& request, const Claimant& who, Nanoseconds now) {
-  for (const std::size_t gpu : request.gpus) request.lost_power_limit ? check_cap(gpu, who) : check_gpu(gpu, who);
+  for (const std::size_t gpu : request.gpus) {
+    request.lost_power_limit ? check_cap(gpu, who) : check_gpu(gpu, who);
+    check_not_barred(gpu, who, now);
+  }
   if (request.binding == LeaseBinding::kProcess && (!who.local || who.pid == 0)) {
     throw LeaseRefused(Reason::kForbidden,
                        "a lease can be bound to a process only over the Unix socket and from a process that the agent "
@@ -196,6 +217,7 @@ const Lease& LeaseTable::implicit(std::size_t gpu, const Claimant& who, const st
     lease.heard = now;
     return lease;
   }
+  check_not_barred(gpu, who, now);
   Lease lease;
   lease.holder = who;
   lease.gpus = {gpu};
@@ -258,7 +280,7 @@ const Lease& LeaseTable::check_write(const std::string& id, std::size_t gpu, con
 
 const Lease& LeaseTable::check_release(const std::string& id, const Claimant& who) const {
   const Lease* lease = find(id);
-  if (lease != nullptr && who.is_root()) return *lease;
+  if (lease != nullptr && rules_.may_end_all(who)) return *lease;
   return const_cast<LeaseTable*>(this)->checked(id, who);
 }
 
@@ -292,6 +314,10 @@ std::optional<Lease> LeaseTable::end(const std::string& id, LeaseEnd why) {
   ended_.emplace_back(lease.id, why);  // `id` may have been of the erased one
   if (ended_.size() > kRememberedEnds) ended_.pop_front();
   return lease;
+}
+
+LeaseInfo LeaseTable::info_for(const Lease& lease, const Claimant& reader, Nanoseconds now) const {
+  return lease.info_for(reader, rules_.may_end_all(reader), now);
 }
 
 const Lease* LeaseTable::find(const std::string& id) const {

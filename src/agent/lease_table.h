@@ -49,7 +49,7 @@ enum class LeaseEnd {
   kProcessDied,
   kSilent,     // no heartbeat in time
   kGpuLost,    // one of its GPUs fell off the bus
-  kRevoked,    // root took it away
+  kRevoked,    // an operator took it away
   kOtherUser,  // another user's process came to one of its GPUs
   kAgentStop,  // the agent is stopping
   kNoJournal,  // it could not be recorded, or a GPU did not answer, so it never began
@@ -98,8 +98,9 @@ struct Lease {
   std::set<std::size_t> alone;  // GPUs on which no process of another user was found
 
   [[nodiscard]] LeaseInfo info(Nanoseconds now) const;
-  // Returns what `reader` may see of it: the identifier is left out unless the lease is the user's own.
-  [[nodiscard]] LeaseInfo info_for(const Claimant& reader, Nanoseconds now) const;
+  // Returns what `reader` may see of it: the identifier is left out unless the lease is the user's own, or they
+  // `may_end_all`.
+  [[nodiscard]] LeaseInfo info_for(const Claimant& reader, bool may_end_all, Nanoseconds now) const;
   [[nodiscard]] bool belongs_to(const Claimant& who) const;  // who may change and end it
   [[nodiscard]] GpuSettings settings_of(std::size_t gpu) const;
   // Returns the change without the resets of what the lease has not set: a user's reset does not undo what an operator
@@ -117,10 +118,16 @@ struct AccessRules {
   [[nodiscard]] bool allows(std::size_t gpu, const Claimant& who) const;  // root always may
   // Root may, and who comes over TCP with the token, which is the operator's permission.
   [[nodiscard]] bool may_slow_others(const Claimant& who) const;
+  // Whether they may end other users' leases: root, and who comes over TCP with the token.
+  [[nodiscard]] bool may_end_all(const Claimant& who) const;
 };
 
 class LeaseTable {
  public:
+  // How long a process from which an operator took a lease gets none for the same GPUs: trainers would take the next
+  // one within milliseconds.
+  static constexpr Seconds kBarred{600.0};
+
   LeaseTable(std::size_t gpu_count, AccessRules rules);
 
   // The functions down to check_release() throw LeaseRefused.
@@ -142,6 +149,8 @@ class LeaseTable {
   void check_cap(std::size_t gpu, const Claimant& who) const;
   // Returns the lease if `who` may end it.
   const Lease& check_release(const std::string& id, const Claimant& who) const;
+  // Keeps the lease's process from its GPUs for kBarred, as long as this table lives.
+  void bar(const Lease& lease, Nanoseconds now);
 
   void touch(const std::string& id, Nanoseconds now);  // a sign of life that the agent itself has seen
   void note_alone(const std::string& id, std::size_t gpu);
@@ -152,6 +161,7 @@ class LeaseTable {
   [[nodiscard]] const AccessRules& rules() const { return rules_; }
   [[nodiscard]] const Lease* find(const std::string& id) const;
   [[nodiscard]] const Lease* on_gpu(std::size_t gpu) const;
+  [[nodiscard]] LeaseInfo info_for(const Lease& lease, const Claimant& reader, Nanoseconds now) const;
   [[nodiscard]] std::vector<const Lease*> all() const;
   [[nodiscard]] std::vector<std::string> of_connection(std::uint64_t connection) const;  // bound to it
 
@@ -161,13 +171,21 @@ class LeaseTable {
  private:
   static void check_may_set(const Lease& lease, const std::vector<Knob>& knobs);  // throws LeaseRefused
   void check_gpu(std::size_t gpu, const Claimant& who) const;
+  void check_not_barred(std::size_t gpu, const Claimant& who, Nanoseconds now);
   Lease& checked(const std::string& id, const Claimant& who);
   Lease& add(Lease lease, Nanoseconds now);
+
+  struct Barred {
+    Claimant who;
+    std::vector<std::size_t> gpus;
+    Nanoseconds until;
+  };
 
   std::size_t gpu_count_;
   AccessRules rules_;
   std::map<std::string, Lease> leases_;
   std::map<std::size_t, std::string> by_gpu_;
+  std::vector<Barred> barred_;
   std::deque<std::pair<std::string, LeaseEnd>> ended_;  // the latest ends, so that later requests can be told why
 };
 

@@ -3,6 +3,7 @@
 #include "cli/pipeline_options.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -71,14 +72,19 @@ void split_whole_backwards(PipelineSpec& spec, const Profile& profile) {
                   schedule_name(spec.schedule), kUsualWeightShare));
 }
 
-// Reads straight from the descriptor, since a stream takes Ctrl-C for the end of the input.
+// Reads straight from the descriptor, since a stream takes Ctrl-C for the end of the input. It looks for Ctrl-C several
+// times a second, since a signal that comes just before a read does not end it.
 std::string read_standard_input(const InterruptGuard& guard) {
+  constexpr int kPollMilliseconds = 200;
   std::string text;
   std::vector<char> block(1u << 16);
   while (true) {
+    pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&input, 1, kPollMilliseconds);
+    guard.throw_if_interrupted();
+    if (ready == 0) continue;
     const ssize_t count = ::read(STDIN_FILENO, block.data(), block.size());
     const int reason = errno;
-    guard.throw_if_interrupted();
     if (count == 0) return text;
     if (count < 0) {
       if (reason == EINTR) continue;

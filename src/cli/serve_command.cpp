@@ -16,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/option_values.h"
+#include "cli/tariff_options.h"
 #include "cli/tls_options.h"
 #include "client/agent_addresses.h"
 #include "net/event_loop.h"
@@ -155,6 +156,7 @@ void add_serve_command(const Command& program) {
             "file with the token that the agents ask for over TCP");
   add_value(command, "--agent-ca-file", options->agent_ca_file, parse_path, "FILE",
             "certificates of the authorities that issued the agents' (default: the system's)");
+  add_constant_tariff_options(command, options->server.fleet.price_per_kwh, options->server.fleet.carbon_g_per_kwh);
   add_value(command, "--admin-token-file", options->admin_token_file, parse_path, "FILE",
             "file with the administrator's token, readable by its owner only; needed to listen beyond this machine");
   add_value(command, "--registration-token-file", options->registration_token_file, parse_path, "FILE",

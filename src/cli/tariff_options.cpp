@@ -12,8 +12,14 @@
 namespace flyball {
 namespace {
 
+constexpr const char* kPriceWords = "price of a kWh, in any currency";
+
 double parse_price(std::string_view option, std::string_view text) {
   return parse_number_within(option, text, 0.0, std::numeric_limits<double>::infinity(), "a price per kWh from 0");
+}
+
+double parse_grams(std::string_view option, std::string_view text) {
+  return parse_number_within(option, text, 0.0, 1e5, "grams of CO2 per kWh from 0");
 }
 
 }  // namespace
@@ -21,7 +27,13 @@ double parse_price(std::string_view option, std::string_view text) {
 void add_tariff_options(const Command& command, TariffOptions& options) {
   add_value(command, "--carbon", options.carbon, parse_path, "FILE|GRAMS",
             "carbon intensity, in g of CO2 per kWh: a number, or a CSV file of values over time");
-  add_value(command, "--price", options.price, parse_price, "PRICE", "price of a kWh, in any currency");
+  add_value(command, "--price", options.price, parse_price, "PRICE", kPriceWords);
+}
+
+void add_constant_tariff_options(const Command& command, std::optional<double>& price,
+                                 std::optional<double>& carbon_g_per_kwh) {
+  add_value(command, "--carbon", carbon_g_per_kwh, parse_grams, "GRAMS", "carbon intensity, in g of CO2 per kWh");
+  add_value(command, "--price", price, parse_price, "PRICE", kPriceWords);
 }
 
 Tariff tariff_of(const TariffOptions& options) {

@@ -16,6 +16,10 @@ struct TariffOptions {
 
 void add_tariff_options(const Command& command, TariffOptions& options);
 
+// The same where neither changes over time.
+void add_constant_tariff_options(const Command& command, std::optional<double>& price,
+                                 std::optional<double>& carbon_g_per_kwh);
+
 // Reads the file of --carbon, if there is one. Throws what read_carbon() does, and SystemError.
 [[nodiscard]] Tariff tariff_of(const TariffOptions& options);
 

@@ -161,6 +161,8 @@ AgentLease AgentClient::lease(const LeaseRequest& request) {
   return AgentLease(std::make_unique<AgentLease::Impl>(http_.endpoint(), how_, request));
 }
 
+void AgentClient::end_lease(const std::string& id) { call(http_, "DELETE", "/v1/leases/" + id); }
+
 Cap AgentClient::lift_cap(std::size_t gpu) {
   return read_message<Cap>(call(http_, "DELETE", fmt::format("/v1/gpus/{}/cap", gpu)));
 }

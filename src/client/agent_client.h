@@ -70,6 +70,9 @@ class AgentClient {
   [[nodiscard]] GpuClocks clocks(std::size_t gpu);
   // Takes a lease, which has a connection of its own and may outlive the client.
   [[nodiscard]] AgentLease lease(const LeaseRequest& request);
+  // Ends a lease that this client need not have taken, as an operator may, and returns when its GPUs are as before it.
+  // AgentRefusal has status 403 where this user may not, 404 where there is no such lease, 410 where it has ended.
+  void end_lease(const std::string& id);
   // Lifts the cap of a GPU and returns it. AgentRefusal has status 404 where there is none.
   Cap lift_cap(std::size_t gpu);
 

@@ -1,9 +1,12 @@
-// A thread for each node asks its agent for GET /v1/devices, over a connection that stays.
+// A thread for each node asks its agent for GET /v1/devices, over a connection that stays, and passes on orders.
 #include "fleet/node_watch.h"
+
+#include <fmt/format.h>
 
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/monotonic_time.h"
@@ -25,6 +28,12 @@ class NodeWatch::Node {
 
   void stop() { thread_->stop(); }
 
+  void end_lease(std::string lease, Done done) {
+    const std::lock_guard lock(mutex_);
+    orders_.push_back({std::move(lease), std::move(done), {}});
+    thread_->wake();
+  }
+
   [[nodiscard]] WatchedNode told() const {
     const std::lock_guard lock(mutex_);
     WatchedNode told = told_;
@@ -34,8 +43,36 @@ class NodeWatch::Node {
   }
 
  private:
+  struct Order {
+    std::string lease;
+    Done done;
+    Outcome outcome;
+  };
+
   // Returns how long to pause.
   Seconds turn() {
+    std::vector<Order> orders;
+    {
+      const std::lock_guard lock(mutex_);
+      orders.swap(orders_);
+    }
+    for (Order& order : orders) {
+      try {
+        client_.end_lease(order.lease);
+      } catch (const AgentRefusal& refusal) {
+        // A token that the agent does not take is this program's trouble, not that of who asked.
+        const unsigned status = refusal.status() == 401 || refusal.status() >= 500 ? 502 : refusal.status();
+        order.outcome = {status, fmt::format("the agent of {} says: {}", told_.node, refusal.what())};
+      } catch (const Error& error) {
+        order.outcome = {502, fmt::format("the agent of {} does not answer: {}", told_.node, error.what())};
+      }
+    }
+    ask();
+    for (const Order& order : orders) order.done(order.outcome);
+    return options_.period;
+  }
+
+  void ask() {
     std::string trouble;
     std::optional<NodeStatus> status;
     try {
@@ -45,18 +82,18 @@ class NodeWatch::Node {
     }
     const std::lock_guard lock(mutex_);
     told_.trouble = std::move(trouble);
-    if (!status) return options_.period;
+    if (!status) return;
     answered_ = monotonic_now();
     told_.version = status->version;
     told_.gpus.clear();
     for (const GpuStatus& gpu : status->gpus) told_.gpus.push_back(watched(gpu));
-    return options_.period;
   }
 
   const NodeWatchOptions& options_;
   AgentClient client_;  // in the thread alone
 
   mutable std::mutex mutex_;  // guards what follows
+  std::vector<Order> orders_;
   WatchedNode told_;
   Nanoseconds answered_ = 0;
 
@@ -72,6 +109,10 @@ NodeWatch::NodeWatch(NodeWatchOptions options) : options_(std::move(options)) {
 // All are told before the first is waited for.
 NodeWatch::~NodeWatch() {
   for (const auto& [name, node] : nodes_) node->stop();
+}
+
+void NodeWatch::end_lease(const std::string& node, std::string lease, Done done) {
+  nodes_.at(node)->end_lease(std::move(lease), std::move(done));
 }
 
 WatchedNodes NodeWatch::nodes() const {

@@ -1,8 +1,9 @@
-// Asks the agents of a fleet's nodes, again and again, how their GPUs are. It reads and changes nothing.
+// Asks the agents of a fleet's nodes, again and again, how their GPUs are, and ends leases where an operator says so.
 //
 // Each node has a thread with a time limit for every call, so that no agent holds up the server or another agent.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -34,6 +35,15 @@ class NodeWatch {
 
   // Returns all nodes by name, as they were told last; waits for nothing. Costs a copy of what is told.
   [[nodiscard]] WatchedNodes nodes() const;
+
+  struct Outcome {
+    unsigned status = 200;  // HTTP's: 200, what the agent refused with, or 502 where it does not answer as it should
+    std::string trouble;    // empty: it was done
+  };
+  using Done = std::function<void(const Outcome&)>;
+  // Ends a lease of one of the nodes and returns at once. `done` is called by the node's thread, once nodes() tells
+  // what came of it; never, where this object ends before.
+  void end_lease(const std::string& node, std::string lease, Done done);
 
  private:
   class Node;

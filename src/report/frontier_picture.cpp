@@ -52,6 +52,29 @@ PlotPoint point_of(const Frontier& frontier, std::size_t i) {
   return {frontier.time(i).value(), frontier.energy(i).value()};
 }
 
+// The points that are worth choosing: up to the one of least energy those than which no faster one takes less, and
+// beyond it, where only waiting for others is a reason to go, those than which no slower one takes less.
+std::vector<std::size_t> worthwhile_points(const Frontier& frontier) {
+  std::size_t least = 0;
+  for (std::size_t i = 1; i < frontier.size(); ++i) {
+    if (point_of(frontier, i).energy < point_of(frontier, least).energy) least = i;
+  }
+  std::vector<std::size_t> kept;
+  double lowest = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i <= least; ++i) {
+    if (point_of(frontier, i).energy < lowest) kept.push_back(i);
+    lowest = std::min(lowest, point_of(frontier, i).energy);
+  }
+  const auto beyond = static_cast<std::ptrdiff_t>(kept.size());
+  lowest = std::numeric_limits<double>::infinity();
+  for (std::size_t i = frontier.size(); i-- > least + 1;) {
+    if (point_of(frontier, i).energy < lowest) kept.push_back(i);
+    lowest = std::min(lowest, point_of(frontier, i).energy);
+  }
+  std::reverse(kept.begin() + beyond, kept.end());
+  return kept;
+}
+
 class FrontierPlot {
  public:
   FrontierPlot(const ReportInput& input, int width)
@@ -266,25 +289,26 @@ class FrontierPlot {
   void draw_planner(std::size_t k) {
     const PlannerCurve& curve = *planners_[k].curve;
     const Frontier& frontier = *curve.frontier;
+    const std::vector<std::size_t> worthwhile = worthwhile_points(frontier);
     std::vector<PlotPoint> points;
-    for (std::size_t i = 0; i < frontier.size(); ++i) points.push_back(point_of(frontier, i));
+    for (const std::size_t i : worthwhile) points.push_back(point_of(frontier, i));
     const Points line = pixels(points);
     svg_.polyline(line, fmt::format("curve s{}", k % kPlannerClasses));
     labels_.avoid_line(line, kBetweenPx);
 
-    const std::size_t stride = std::max<std::size_t>(1, (frontier.size() + kHoverPoints - 1) / kHoverPoints);
+    const std::size_t stride = std::max<std::size_t>(1, (points.size() + kHoverPoints - 1) / kHoverPoints);
     for (std::size_t i = 0; i < points.size();
          i += i + stride < points.size() || i + 1 == points.size() ? stride : points.size() - 1 - i) {
       if (!visible(points[i])) continue;
-      const std::string title = hover_text(curve.name, points[i], frontier.lower_bound(i).value());
+      const std::string title = hover_text(curve.name, points[i], frontier.lower_bound(worthwhile[i]).value());
       if (points.size() <= kDotsUpTo) {
         marker(k, x_(points[i].time), y_(points[i].energy), points.size() == 1 ? 5.5 : 3.0, title);
       } else {
         svg_.circle(x_(points[i].time), y_(points[i].energy), 6.0, "hit", title);
       }
     }
-    if (curve.selected && *curve.selected < points.size() && visible(points[*curve.selected])) {
-      const PlotPoint p = points[*curve.selected];
+    if (curve.selected && *curve.selected < frontier.size() && visible(point_of(frontier, *curve.selected))) {
+      const PlotPoint p = point_of(frontier, *curve.selected);
       marker(k, x_(p.time), y_(p.energy), 5.5,
              hover_text(curve.name, p, frontier.lower_bound(*curve.selected).value()));
       labels_.avoid(x_(p.time), y_(p.energy), 8.0);

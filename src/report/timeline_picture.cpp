@@ -74,6 +74,8 @@ std::vector<Window> windows_of(double makespan, double longest, double operation
           {end - ends * seconds_per_px, end * 1.0005, kTimelineLeft + ends + middle + 2.0 * kBreakWidth, ends}};
 }
 
+bool is_forward(const OperationType& type) { return type.instruction == instruction_name(InstructionKind::kForward); }
+
 double row_top(int stage) { return stage * kRowPitch; }
 
 double rows_height(const ComputationDag& dag) { return dag.stages() * kRowPitch; }
@@ -140,8 +142,10 @@ class TimelineDrawing {
       const double width = window_(finish) - x;
       double bordered = width < kBorderedWidth ? 2.0 : 1.0;
       if (zoomed_) bordered = rounded_up(kBorderedWidth / width);
+      // A narrow operation's label is its number alone: the shape says what it is.
+      const double top = y + (is_forward(plan_.dag->type_of(i)) ? TimelineRows::kLowered : 0.0);
       outlines[{power_.color(mean), bordered, width < kHairline}].emplace_back(
-          fmt::format("M{} {}v{}h{}V{}z", coordinate(x), y, kRowHeight, coordinate(width), y), i);
+          fmt::format("M{} {}V{}h{}V{}z", coordinate(x), top, y + kRowHeight, coordinate(width), top), i);
       add_label(labels, i, x + width / 2.0, width, power_.is_dark(mean));
     }
     for (const auto& [key, shapes] : outlines) {
@@ -303,6 +307,8 @@ void draw_legend(SvgCanvas& svg, const ReportInput& input, const PowerScale& pow
   x += 30.0 + text_width(blocking, 11.0) + 26.0;
   svg.line(x, y + 11.0, x + 24.0, y + 11.0, "critical");
   svg.text(x + 30.0, y + 15.0, "critical path", "small soft");
+  x += 30.0 + text_width("critical path", 11.0) + 26.0;
+  svg.text(x, y + 15.0, "forwards are lower", "small soft");
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ namespace flyball {
 // at most an outline, a label and two corners of the critical path. All zooms together add some 2 * kMostTicks ticks.
 struct TimelineRows {
   static constexpr double kHeight = 26.0;     // of a row, in pixels, as are the next three
+  static constexpr double kLowered = 6.0;     // what a forward is lower than the others, at its top
   static constexpr double kPitch = 30.0;      // from one row to the next
   static constexpr double kOperation = 30.0;  // the width of a usual operation at zoom 1
   static constexpr int kStretch = 5000;       // the width in which labels are shown or hidden together

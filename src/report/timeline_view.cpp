@@ -66,7 +66,8 @@ std::string legend(const ReportInput& input) {
   return fmt::format(
       "<div class=\"legend\"><span>mean power: {} W <i class=\"bar\" "
       "style=\"background:linear-gradient(90deg,{})\"></i> "
-      "{} W</span><span><i class=\"swatch\"></i>{}</span><span><i class=\"rule\"></i>critical path</span></div>\n",
+      "{} W</span><span><i class=\"swatch\"></i>{}</span><span><i class=\"rule\"></i>critical "
+      "path</span><span>forwards are lower</span></div>\n",
       short_number(power.least().value()), stops, short_number(power.most().value()),
       escape_markup(blocking_label(*input.problem)));
 }

@@ -66,6 +66,15 @@ void Access::need_administrator(const Request& request) const {
   throw HttpError(403, "this request takes the administrator's token; the token shown is another one");
 }
 
+void Access::need_true_administrator(const Request& request) const {
+  if (is_administrator(request)) return;
+  need_administrator(request);
+  throw HttpError(
+      403,
+      "this takes an administrator's token, and the server has none: start it with --admin-token-file, or ask "
+      "over its Unix socket as its own user");
+}
+
 void Access::need_job(const Request& request, const Job& job) const {
   if (shows_token_of(request, job) || is_administrator(request)) return;
   if (shown_token(request).empty()) {

@@ -36,8 +36,10 @@ class Access {
   // many may hold; otherwise the client's address, or the Unix socket's user.
   [[nodiscard]] std::string party_of(const Request& request) const;
 
-  // The next three throw HttpError 401 or 403 where the request does not show what is needed.
+  // The next four throw HttpError 401 or 403 where the request does not show what is needed.
   void need_administrator(const Request& request) const;
+  // For what everybody may read and only an administrator may change: refuses also where there is no such token.
+  void need_true_administrator(const Request& request) const;
   void need_job(const Request& request, const Job& job) const;
   void need_registration(const Request& request) const;
 

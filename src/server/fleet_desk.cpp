@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 #include <nlohmann/json.hpp>
 
@@ -22,6 +23,7 @@ constexpr Seconds kPeriod{1.0};
 constexpr double kUsualPast = 3600.0;  // s, of a history
 
 enum Table : std::size_t { kNodes, kJobs, kStages, kFleet };
+constexpr std::size_t kMostLease = 64;      // characters of a lease's identifier; the agents' have 32
 constexpr const char* kWholeFleet = "all";  // the fleet's only source
 
 const std::vector<HistoryTable>& tables() {
@@ -157,6 +159,10 @@ std::function<Response(const History::Rows&)> showing(Told told, RowOf row_of) {
   };
 }
 
+std::string no_node(const std::string& node) {
+  return fmt::format("there is no node {}; GET /v1/nodes lists them", node);
+}
+
 bool is_alive(const Job& job) {
   return job.state() != JobState::kEnded && job.state() != JobState::kLost && job.state() != JobState::kFailed;
 }
@@ -172,8 +178,33 @@ FleetDesk::FleetDesk(EventLoop& loop, const JobBook& book, const Access& access,
       history_(options_.history, tables()),
       timer_(loop.every(kPeriod, [this] { look(); })) {}
 
+WatchedNodes FleetDesk::nodes(bool for_administrator) const {
+  WatchedNodes all = watch_.nodes();
+  if (for_administrator) return all;
+  for (WatchedNode& node : all.nodes) {
+    for (WatchedGpu& gpu : node.gpus) gpu.lease.clear();
+  }
+  return all;
+}
+
+void FleetDesk::end_lease(const Request& request, const Reply& reply) {
+  const std::string& node = request.parameters.at("node");
+  const std::string& lease = request.parameters.at("lease");
+  if (!options_.nodes.addresses.contains(node)) throw HttpError(404, no_node(node));
+  // It becomes a part of the path that the agent is asked for.
+  if (lease.size() > kMostLease || !std::ranges::all_of(lease, [](unsigned char c) { return std::isxdigit(c) != 0; })) {
+    throw HttpError(404, fmt::format("node {} has no lease of this identifier; GET /v1/nodes lists them", node));
+  }
+  watch_.end_lease(node, lease, [reply](const NodeWatch::Outcome& outcome) {
+    if (!outcome.trouble.empty()) return reply.fail(HttpError(outcome.status, outcome.trouble));
+    Response nothing;
+    nothing.status = 204;
+    reply.send(nothing);
+  });
+}
+
 void FleetDesk::look() {
-  const WatchedNodes nodes = watch_.nodes();
+  const WatchedNodes nodes = this->nodes(access_.has_administrator());
   const FleetStatus all = fleet(nodes);
   keep(nodes, all);
   if (!streams_.empty()) tell(nodes, all);
@@ -243,7 +274,7 @@ std::vector<JobListing> FleetDesk::listings() const {
 }
 
 void FleetDesk::subscribe(std::shared_ptr<EventStream> stream) {
-  const WatchedNodes nodes = watch_.nodes();
+  const WatchedNodes nodes = this->nodes(access_.has_administrator());
   const FleetStatus all = fleet(nodes);
   if (streams_.empty()) tell(nodes, all);  // to nobody: what has changed since there was a stream is no news
   stream->send("fleet", dump_json(to_json(all)));
@@ -260,6 +291,8 @@ void FleetDesk::emit(std::string_view name, const nlohmann::ordered_json& data) 
 
 FleetStatus FleetDesk::fleet(const WatchedNodes& nodes) const {
   FleetStatus all;
+  all.price_per_kwh = options_.price_per_kwh;
+  all.carbon_g_per_kwh = options_.carbon_g_per_kwh;
   for (const Job* job : book_.jobs()) {
     ++all.jobs;
     if (job->state() == JobState::kReady) ++all.jobs_running;
@@ -320,8 +353,13 @@ void FleetDesk::add_routes(Router& router) {
   };
   router.add({"GET", "/v1/nodes", Handler([this](const Request& request) {
                 access_.need_administrator(request);
-                return json_response(200, to_json(watch_.nodes()));
+                return json_response(200, to_json(nodes(access_.is_administrator(request))));
               })});
+  router.add(
+      {"DELETE", "/v1/nodes/{node}/leases/{lease}", AsyncHandler([this](const Request& request, const Reply& reply) {
+         access_.need_true_administrator(request);
+         end_lease(request, reply);
+       })});
   router.add({"GET", "/v1/fleet", Handler([this](const Request& request) {
                 access_.need_administrator(request);
                 return json_response(200, to_json(fleet(watch_.nodes())));
@@ -333,9 +371,7 @@ void FleetDesk::add_routes(Router& router) {
   router.add({"GET", "/v1/nodes/{node}/history", AsyncHandler([this](const Request& request, const Reply& reply) {
                 access_.need_administrator(request);
                 const std::string& node = request.parameters.at("node");
-                if (!options_.nodes.addresses.contains(node)) {
-                  throw HttpError(404, fmt::format("there is no node {}; GET /v1/nodes lists them", node));
-                }
+                if (!options_.nodes.addresses.contains(node)) throw HttpError(404, no_node(node));
                 answer_history(kNodes, node, request, reply, showing(NodeHistory{node}, node_row));
               })});
   router.add(

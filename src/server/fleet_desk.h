@@ -1,5 +1,6 @@
 // What an operator asks about all jobs and nodes together: GET /v1/nodes, /v1/fleet and /v1/events, and the past of a
-// node and of a job. It asks the nodes' agents, and keeps a row of figures of each node and job a second (fleet/).
+// node and of a job. It asks the nodes' agents, ends leases there, and keeps a row of figures of each node and job a
+// second (fleet/).
 #pragma once
 
 #include <functional>
@@ -24,6 +25,9 @@ namespace flyball {
 struct FleetOptions {
   NodeWatchOptions nodes;
   std::string history;  // file; empty: in memory
+  // What a kWh costs and sets free; told to readers, and not used by the server itself.
+  std::optional<double> price_per_kwh;
+  std::optional<double> carbon_g_per_kwh;
   std::size_t event_streams = 64;
 };
 
@@ -45,6 +49,10 @@ class FleetDesk {
   void subscribe(std::shared_ptr<EventStream> stream);
   [[nodiscard]] std::vector<JobListing> listings() const;
   void emit(std::string_view name, const nlohmann::ordered_json& data);
+  // The nodes as they were told last; for others than an administrator without leases' identifiers, which end leases.
+  [[nodiscard]] WatchedNodes nodes(bool for_administrator) const;
+  // As an administrator with a token has said.
+  void end_lease(const Request& request, const Reply& reply);
   void answer_history(std::size_t table, const std::string& source, const Request& request, const Reply& reply,
                       std::function<Response(const History::Rows&)> show);
   [[nodiscard]] FleetStatus fleet(const WatchedNodes& nodes) const;

@@ -12,11 +12,11 @@
 
 #include "base/embedded.h"
 #include "net/router.h"
+#include "page/page.h"
 #include "plan/plan_file.h"
 #include "server/access.h"
 #include "server/given_plan.h"
 #include "server/job_routes.h"
-#include "server/page.h"
 #include "server/rate_limit.h"
 #include "server/server_metrics.h"
 #include "server/zeus_routes.h"
@@ -79,7 +79,7 @@ class PlanningServer::Impl {
     Router router;
     add_job_routes(router, book_, access_);
     fleet_.add_routes(router);
-    add_page_routes(router);
+    add_fleet_page(router);
     if (options_.zeus) {
       std::optional<GivenPlan> plan;
       if (!options_.zeus_plan.empty()) {

@@ -174,7 +174,7 @@ Record<LeaseInfo> description_of(const LeaseInfo* /*type*/) {
   return Record<R>::answer("Lease", kAgentAnswer)
       .field("id", &R::id,
              "The lease's identifier: 128 random bits in hexadecimal. Null for a reader who is neither the holder's "
-             "user nor root.",
+             "user nor an operator (root, or a client over TCP with the token).",
              {.empty_is_null = true})
       .field("holder", &R::holder, "Who took the lease.", {.needed = true})
       .field("gpus", &R::gpus, "Indices of the leased GPUs.", {.maximum = kLastGpu})

@@ -100,7 +100,7 @@ struct LeaseHolder {
 };
 
 struct LeaseInfo {
-  std::string id;  // empty for a reader who is neither of its user nor root
+  std::string id;  // empty for a reader who is neither of its user nor an operator
   LeaseHolder holder;
   std::vector<std::size_t> gpus;
   std::vector<Knob> may_set;

@@ -28,6 +28,7 @@ WatchedGpu watched(const GpuStatus& gpu) {
   if (gpu.cap) told.cap = gpu.cap->power_limit;
   if (gpu.cap) told.cap_holder = gpu.cap->holder;
   if (!gpu.lease) return told;
+  told.lease = gpu.lease->id;
   told.holder = gpu.lease->holder.text();
   told.purpose = gpu.lease->purpose;
   told.job = gpu.lease->job;
@@ -57,6 +58,7 @@ GpuStatus status_of(const WatchedGpu& told) {
   if (told.cap) gpu.cap = Cap{*told.cap, told.cap_holder, Seconds()};
   if (told.holder.empty()) return gpu;
   gpu.lease.emplace();
+  gpu.lease->id = told.lease;
   gpu.lease->holder.name = told.holder;
   gpu.lease->purpose = told.purpose;
   gpu.lease->job = told.job;
@@ -85,6 +87,10 @@ Record<WatchedGpu> description_of(const WatchedGpu* /*type*/) {
       .field("utilisation", &R::utilisation, "Share of time in which a kernel ran, from 0 to 1.")
       .field("power_limit_w", &R::power_limit, "The power limit in force.")
       .field("throttle_reasons", &R::throttle_reasons, "Reasons why clocks are below what was asked for.")
+      .field(
+          "lease", &R::lease,
+          "Identifier of the GPU's lease, with which an administrator ends it; empty where nobody has leased the GPU, "
+          "and for readers who may not end it.")
       .field("holder", &R::holder, "Who holds the GPU's lease; empty where nobody does.")
       .field("purpose", &R::purpose, "What the lease is for, in its holder's words.")
       .field("job", &R::job, "The job whose training the lease is for; empty where it names none.")
@@ -130,7 +136,11 @@ Record<FleetStatus> description_of(const FleetStatus* /*type*/) {
       .field("compared_energy_j", &R::compared,
              "Energy of all iterations that are compared with maximum clocks, of all jobs that the server knows.")
       .field("compared_energy_at_maximum_j", &R::compared_at_maximum, "What they would have taken at maximum clocks.")
-      .field("compared_energy_promised_j", &R::compared_promised, "What they take as promised.");
+      .field("compared_energy_promised_j", &R::compared_promised, "What they take as promised.")
+      .field("price_per_kwh", &R::price_per_kwh,
+             "Price of a kWh, in the currency of the server's operator; null where `--price` does not say.")
+      .field("carbon_g_per_kwh", &R::carbon_g_per_kwh,
+             "Grams of CO2 that a kWh sets free; null where `--carbon` does not say.");
 }
 
 Record<PowerNow> description_of(const PowerNow* /*type*/) {

@@ -30,6 +30,7 @@ struct WatchedGpu {
   std::optional<double> utilisation;
   std::optional<Watts> power_limit;
   std::vector<std::string> throttle_reasons;
+  std::string lease;   // its identifier; empty: nobody has leased it, or the agent does not show it
   std::string holder;  // of its lease, in words; empty: nobody has leased it
   std::string purpose;
   std::string job;                   // whose training that lease is for; empty: of none
@@ -71,6 +72,8 @@ struct FleetStatus {
   Joules compared;
   Joules compared_at_maximum;
   Joules compared_promised;
+  std::optional<double> price_per_kwh;  // in the operator's currency; none: the operator has not said
+  std::optional<double> carbon_g_per_kwh;
 };
 
 // Event "power" of GET /v1/events. Sources without any GPU that tells its power are left out.

@@ -115,17 +115,22 @@ TEST(LeaseTable, AProcessThatIsNotSeenIsItsConnection) {
   EXPECT_EQ(refusal([&] { table.check_write(id, 0, {Knob::kSmClocks}, user(1000, 0, 6), 0); }), Reason::kForbidden);
 }
 
-// 128 random bits in hexadecimal; shown to the user's own and to root.
+// 128 random bits in hexadecimal; shown to the user's own and to those who may end every lease.
 TEST(LeaseTable, IdentifiersAreNotGuessedAndNotShownToOthers) {
   LeaseTable table(2, {});
   const Lease& lease = table.grant(for_gpus({0}), user(1000, 10), 0);
   const std::string other = table.grant(for_gpus({1}), user(1000, 10), 0).id;
   EXPECT_THAT(lease.id, ::testing::MatchesRegex("[0-9a-f]{32}"));
   EXPECT_NE(lease.id.substr(0, 16), other.substr(0, 16));
-  EXPECT_EQ(lease.info_for(user(1000, 11, 2), 0).id, lease.id);
-  EXPECT_EQ(lease.info_for(user(0, 1, 2), 0).id, lease.id);
-  EXPECT_EQ(lease.info_for(user(1001, 10, 2), 0).id, "");
-  EXPECT_EQ(lease.info_for(remote(3), 0).id, "");
+  EXPECT_EQ(table.info_for(lease, user(1000, 11, 2), 0).id, lease.id);
+  EXPECT_EQ(table.info_for(lease, user(0, 1, 2), 0).id, lease.id);
+  EXPECT_EQ(table.info_for(lease, user(1001, 10, 2), 0).id, "");
+  EXPECT_EQ(table.info_for(lease, remote(3), 0).id, lease.id) << "who comes over TCP has shown the token";
+  AccessRules rules;
+  rules.remote = false;
+  LeaseTable closed(1, rules);
+  const Lease& theirs = closed.grant(for_gpus({0}), user(1000, 10), 0);
+  EXPECT_EQ(closed.info_for(theirs, remote(3), 0).id, "");
 }
 
 // What is written before a lease begins is the agent's time: asked for at 0, begun at 5 s, silent until 6 s.
@@ -150,11 +155,32 @@ TEST(LeaseTable, OnlyWhatWasAskedForMayBeSet) {
             Reason::kForbidden);
 }
 
-TEST(LeaseTable, RootMayEndALeaseAndOthersMayNot) {
+TEST(LeaseTable, OperatorsMayEndALeaseAndOthersMayNot) {
   LeaseTable table(1, {});
   const std::string id = table.grant(for_gpus({0}), user(1000, 10), 0).id;
   EXPECT_EQ(refusal([&] { static_cast<void>(table.check_release(id, user(1001, 10))); }), Reason::kForbidden);
   EXPECT_EQ(table.check_release(id, user(0, 1)).id, id);
+  EXPECT_EQ(table.check_release(id, remote(5)).id, id);
+  AccessRules rules;
+  rules.remote = false;
+  LeaseTable closed(1, rules);
+  const std::string other = closed.grant(for_gpus({0}), user(1000, 10), 0).id;
+  EXPECT_EQ(refusal([&] { static_cast<void>(closed.check_release(other, remote(5))); }), Reason::kForbidden);
+}
+
+// A trainer takes a new lease within milliseconds of losing one: for ten minutes it does not get it.
+TEST(LeaseTable, AProcessWhoseLeaseWasTakenAwayHasToWait) {
+  LeaseTable table(3, {});
+  const Lease taken = table.grant(for_gpus({0, 1}), user(1000, 10), 0);
+  table.bar(taken, 5 * kSecond);
+  table.end(taken.id, LeaseEnd::kRevoked);
+  EXPECT_EQ(refusal([&] { table.grant(for_gpus({1}), user(1000, 10, 2), 5 * kSecond); }, "the next one in 600 s"),
+            Reason::kForbidden);
+  EXPECT_EQ(refusal([&] { table.implicit(0, user(1000, 10), {}, false, Seconds(0), 604 * kSecond); }, "in 1 s"),
+            Reason::kForbidden);
+  table.end(table.grant(for_gpus({0}), user(1000, 11, 9), 6 * kSecond).id, LeaseEnd::kReleased);  // another process
+  table.grant(for_gpus({2}), user(1000, 10), 6 * kSecond);                                        // another GPU
+  table.grant(for_gpus({0, 1}), user(1000, 10), 605 * kSecond);
 }
 
 TEST(LeaseTable, SilenceEndsALeaseAndSignsOfLifeDoNot) {

@@ -737,12 +737,12 @@ TEST(PlanInterrupt, EndsTheWaitForStandardInput) {
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   const int writer = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);  // never writes: the program waits
   for (const char* command : {"plan", "emulate"}) {
-    const Ran ran = run_interrupted({command, "-", "--microbatches", "4"}, 0.5, pipe);
+    const Ran ran = run_interrupted({command, "-", "--microbatches", "4"}, 0.0, pipe);
     EXPECT_EQ(ran.status, 130) << command;
     EXPECT_EQ(ran.out, "");
     EXPECT_THAT(ran.err, HasSubstr("interrupted; nothing was written"));
   }
-  EXPECT_EQ(run_interrupted({"profile", "show", "-"}, 0.5, pipe).status, 130);
+  EXPECT_EQ(run_interrupted({"profile", "show", "-"}, 0.0, pipe).status, 130);
   ::close(writer);
 }
 

@@ -91,6 +91,20 @@ class Running {
   void interrupt() const { ::kill(child_, SIGINT); }
   void terminate() const { ::kill(child_, SIGTERM); }
 
+  // Whether the program has begun to handle Ctrl-C by itself; waits for that, for a minute at most.
+  [[nodiscard]] bool handles_interrupt() const {
+    constexpr unsigned long long kMask = 1ULL << (SIGINT - 1);
+    const std::string label = "SigCgt:";
+    for (int waited = 0; waited < 6000; ++waited) {
+      const std::string status = file_text("/proc/" + std::to_string(child_) + "/status");
+      const std::size_t caught = status.find(label);
+      if (caught == std::string::npos) return false;  // it has ended
+      if ((std::stoull(status.substr(caught + label.size()), nullptr, 16) & kMask) != 0) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+
   [[nodiscard]] Ran wait() const {
     const int status = wait_for(child_);
     return {status, file_text(files_ / "out"), file_text(files_ / "err")};
@@ -118,10 +132,11 @@ inline Ran run_flyball_on(const std::vector<std::string>& arguments, const std::
   return Running(arguments, input, FLYBALL_SOURCE_DIR).wait();
 }
 
-// Sends Ctrl-C's signal after so many seconds.
+// Sends Ctrl-C's signal so many seconds after the program has begun to handle it.
 inline Ran run_interrupted(const std::vector<std::string>& arguments, double seconds,
                            const std::filesystem::path& input = "/dev/null") {
   const Running running(arguments, input, FLYBALL_SOURCE_DIR);
+  if (!running.handles_interrupt()) throw std::runtime_error("the program does not handle Ctrl-C");
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   running.interrupt();
   return running.wait();

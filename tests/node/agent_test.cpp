@@ -411,6 +411,54 @@ TEST(Agent, TheNetworkNeedsAToken) {
   EXPECT_THROW(Agent(loop, config, {}), UsageError);
 }
 
+// Its page is for everybody who reaches it, and asks for everything else with the token that its reader has.
+TEST(Agent, ThePageNeedsNoToken) {
+  AgentHost host(1, [](AgentConfig& config) {
+    config.tcp = HostPort{"127.0.0.1", 0};
+    config.token = "0123456789abcdef0123";
+  });
+  HttpClient stranger(parse_endpoint("127.0.0.1:" + std::to_string(host.tcp_port())));
+  const Response page = stranger.request("GET", "/");
+  EXPECT_EQ(page.status, 200u);
+  EXPECT_THAT(page.body, HasSubstr("page/page.js"));
+  EXPECT_EQ(page.body.find("<script>"), std::string::npos) << "scripts come from files";
+  const Response script = stranger.request("GET", "/page/page.js");
+  EXPECT_EQ(script.status, 200u);
+  EXPECT_THAT(script.body, HasSubstr("class AgentSource"));
+  EXPECT_EQ(stranger.request("GET", "/page/page.css").status, 200u);
+  EXPECT_EQ(stranger.request("GET", "/page/charts.js").status, 200u);
+  EXPECT_EQ(stranger.request("GET", "/page/other.js").status, 404u);
+}
+
+// An operator ends a lease that another client holds, and the holder learns why.
+TEST(Agent, AClientWithTheTokenEndsALease) {
+  AgentHost host(2, [](AgentConfig& config) {
+    config.tcp = HostPort{"127.0.0.1", 0};
+    config.token = "0123456789abcdef0123";
+  });
+  AgentLease lease = AgentClient(host.endpoint(), "").lease(for_gpus({0, 1}));
+  lease.lock_sm_clocks(1, {Megahertz(1005), Megahertz(1005)});
+  AgentClient operator_(parse_endpoint("127.0.0.1:" + std::to_string(host.tcp_port())), host.config.token);
+  const std::optional<LeaseInfo> seen = operator_.devices().gpus.at(1).lease;
+  ASSERT_TRUE(seen);
+  EXPECT_EQ(seen->id, lease.info().id);
+  operator_.end_lease(seen->id);
+  EXPECT_TRUE(host.gpus[1]->at_default()) << "when it is answered";
+  try {
+    lease.lock_sm_clocks(0, {Megahertz(1005), Megahertz(1005)});
+    ADD_FAILURE() << "the lease has not ended";
+  } catch (const AgentRefusal& refusal) {
+    EXPECT_EQ(refusal.status(), 410u);
+    EXPECT_THAT(refusal.what(), HasSubstr("an operator took it away"));
+  }
+  try {
+    operator_.end_lease(seen->id);
+    ADD_FAILURE() << "it has ended twice";
+  } catch (const AgentRefusal& refusal) {
+    EXPECT_EQ(refusal.status(), 410u);
+  }
+}
+
 TEST(Agent, OverTcpTheTokenOpens) {
   AgentHost host(1, [](AgentConfig& config) {
     config.tcp = HostPort{"127.0.0.1", 0};
@@ -470,13 +518,15 @@ TEST(Agent, TheDocumentOfItsInterfaceListsWhatItAnswers) {
     if (!line.starts_with("  /")) continue;
     ++paths;
     std::string path = line.substr(2, line.find(':') - 2);
-    for (const char* parameter : {"{gpu}", "{lease}", "{session}"}) {
-      if (const auto at = path.find(parameter); at != std::string::npos) path.replace(at, std::strlen(parameter), "0");
+    for (const auto& [parameter, value] : {std::pair("{gpu}", "0"), std::pair("{lease}", "0"),
+                                           std::pair("{session}", "0"), std::pair("{file}", "page.js")}) {
+      if (const auto at = path.find(parameter); at != std::string::npos)
+        path.replace(at, std::strlen(parameter), value);
     }
     // Known to the router: this method is refused by it, not the path.
     EXPECT_EQ(http.request("TRACE", path).status, 405u) << path;
   }
-  EXPECT_EQ(paths, 33);
+  EXPECT_EQ(paths, 35);
 }
 
 struct WrongRequest {

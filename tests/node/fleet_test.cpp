@@ -1,4 +1,5 @@
 // A planning server that asks two agents, with GPUs in memory, how their nodes are.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,6 +76,94 @@ TEST_F(Fleet, TellsNodesAndWhatTheirGpusDo) {
   EXPECT_EQ(fleet["gpus"], 5);
   EXPECT_EQ(fleet["gpus_leased"], 1);
   EXPECT_EQ(fleet["power_w"], 100.0 + 101.0 + 100.0 + 101.0 + 102.0);
+}
+
+// The server comes to the first agent by its port, with the agents' token, as an operator does.
+class EndingLeases : public ::testing::Test {
+ protected:
+  static void open_port(AgentConfig& config) {
+    config.tcp = HostPort{"127.0.0.1", 0};
+    config.token = "agents-agents-agents-agents";
+  }
+
+  PlanningServerOptions options() {
+    PlanningServerOptions made = testing::local_options();
+    made.administrator_token = kAdministrator;
+    made.fleet.nodes.addresses = {{"n1", fmt::format("127.0.0.1:{}", first_.tcp_port())},
+                                  {"n2", second_.config.socket_path}};
+    made.fleet.nodes.token = first_.config.token;
+    made.fleet.nodes.period = Seconds(0.05);
+    return made;
+  }
+
+  // GPU 1 of the first node once it is told with a holder.
+  static nlohmann::json leased_gpu(Client& client) {
+    for (int i = 0; i < 600; ++i) {
+      const nlohmann::json node = client.get("/v1/nodes")["nodes"][0];
+      if (node["gpus"].size() == 2 && node["gpus"][1]["holder"] != "") return node["gpus"][1];
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    ADD_FAILURE() << "the lease is never told";
+    return {};
+  }
+
+  AgentHost first_{2, open_port};
+  AgentHost second_{1};
+  LeaseRequest request_ = [] {
+    LeaseRequest request;
+    request.gpus = {0, 1};
+    return request;
+  }();
+};
+
+TEST_F(EndingLeases, IsTheAdministrators) {
+  const ServerThread server(options());
+  Client client(server.port(), kAdministrator);
+  AgentLease lease = AgentClient(first_.endpoint(), "").lease(request_);
+  lease.lock_sm_clocks(1, {Megahertz(1005), Megahertz(1005)});
+  const std::string id = leased_gpu(client)["lease"];
+  EXPECT_EQ(id, lease.info().id);
+  const std::string path = "/v1/nodes/n1/leases/" + id;
+  EXPECT_EQ(Client(server.port(), "").ask("DELETE", path).status, 401u);
+  EXPECT_EQ(Client(server.port(), "another").ask("DELETE", path).status, 403u);
+  EXPECT_EQ(client.ask("DELETE", "/v1/nodes/n3/leases/" + id).status, 404u);
+  EXPECT_EQ(client.ask("DELETE", "/v1/nodes/n2/leases/" + id).status, 404u) << "another node's agent knows no such one";
+  EXPECT_EQ(client.ask("DELETE", "/v1/nodes/n1/leases/..%2F..%2Fv1%2Fsessions%2Fx").status, 404u);
+  EXPECT_EQ(lease.lost(), "");
+  const Response ended = client.ask("DELETE", path);
+  EXPECT_EQ(ended.status, 204u) << ended.body;
+  EXPECT_TRUE(first_.gpus[1]->at_default());
+  // The node is told as it is after that.
+  for (const nlohmann::json& gpu : client.get("/v1/nodes")["nodes"][0]["gpus"]) {
+    EXPECT_EQ(gpu["holder"], "");
+    EXPECT_EQ(gpu["lease"], "");
+    EXPECT_TRUE(gpu["asked_clock_mhz"].is_null());
+  }
+  EXPECT_EQ(client.ask("DELETE", path).status, 410u) << "it has ended already";
+  try {
+    (void)AgentClient(first_.endpoint(), "").lease(request_);
+    ADD_FAILURE() << "its process has the GPUs again at once";
+  } catch (const AgentRefusal& refusal) {
+    EXPECT_EQ(refusal.status(), 403u);
+    EXPECT_THAT(refusal.what(), HasSubstr("an operator took a lease of GPU 0 away"));
+  }
+  second_.kill();
+  const Response unreachable = client.ask("DELETE", "/v1/nodes/n2/leases/" + id);
+  EXPECT_EQ(unreachable.status, 502u) << unreachable.body;
+}
+
+// Whoever reaches a server without an administrator's token may look, and no more.
+TEST_F(EndingLeases, IsNobodysWithoutAnAdministratorsToken) {
+  PlanningServerOptions open = options();
+  open.administrator_token.reset();
+  const ServerThread server(open);
+  Client client(server.port(), "");
+  const AgentLease lease = AgentClient(first_.endpoint(), "").lease(request_);
+  EXPECT_EQ(leased_gpu(client)["lease"], "");
+  const Response refused = client.ask("DELETE", "/v1/nodes/n1/leases/" + lease.info().id);
+  EXPECT_EQ(refused.status, 403u);
+  EXPECT_THAT(refused.body, HasSubstr("--admin-token-file"));
+  EXPECT_EQ(lease.lost(), "");
 }
 
 TEST_F(Fleet, ASilentNodeIsToldAsSuchAndNotAsZero) {

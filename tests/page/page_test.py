@@ -6,6 +6,7 @@ a token. Run by `make page`; pictures land in build/page/. Names of tests run th
 """
 
 import json
+import re
 import secrets
 import shutil
 import signal
@@ -23,7 +24,7 @@ WIDTHS = {390: 844, 1400: 900, 2560: 1300}
 JOB = "night"
 SCRIPT = "<script>window.hostile = 1</script><img src=x onerror='window.hostile = 2'>"
 HOSTILE = {"markup": SCRIPT, "arabic": "\u202eمهمة \u202e تدريب", "long": "x" * 200}
-NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "silence", "restart", "looks", "hostile")
+NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "silence", "restart", "looks", "hostile", "leases", "agent", "bill")
 LONG_MS = 120 * 1000  # ms; nothing here is about speed
 
 
@@ -39,15 +40,16 @@ class Tests:
             self.failed.add(self.current)
             print(f"  FAILED {what}: {detail}", flush=True)
 
-    def open(self, view="", width=1400, scheme="light", token=True):
-        """A page of its own, whose console and requests are watched."""
+    def open(self, view="", width=1400, scheme="light", token=True, at=None):
+        """A page of its own, of the server or of another, whose console and requests are watched."""
+        at = at or self.world
         context = self.browser.new_context(viewport={"width": width, "height": WIDTHS[width]}, color_scheme=scheme,
                                            reduced_motion="reduce")
         context.set_default_timeout(LONG_MS)
         page = context.new_page()
         page.expected = []  # words of console errors that are meant to be
         if token:
-            page.add_init_script(f"sessionStorage.setItem('flyball-token', {json.dumps(self.world.token)})")
+            page.add_init_script(f"sessionStorage.setItem('flyball-token', {json.dumps(at.token)})")
 
         def told(message):
             if message.type in ("error", "warning") and not any(word in message.text for word in page.expected):
@@ -58,8 +60,8 @@ class Tests:
         page.orders = []
         page.on("request", lambda request: self.check(
             "requests", (request.method == "GET" or f"{request.method} {request.url}" in page.orders) and
-            request.url.startswith((self.world.address, "data:")), f"{request.method} {request.url}"))
-        page.goto(f"{self.world.address}/#/{view}")
+            request.url.startswith((at.address, "data:")), f"{request.method} {request.url}"))
+        page.goto(f"{at.address}/#/{view}")
         return page
 
     # The widths and colours of every view.
@@ -72,15 +74,17 @@ class Tests:
                     expect(page.locator(".link")).to_have_text("live")
                     if view in ("", f"jobs/{JOB}", "nodes/n1"):
                         expect(page.locator(".plot canvas").first).to_be_visible()
-                    where = f"{view or 'fleet'} at {width} px, {scheme}"
-                    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-                    self.check("width", wide <= 0, f"{where} is {wide} px wider than the window")
-                    for fault in Axe().run(page).response["violations"]:
-                        serious = fault["impact"] in ("serious", "critical")
-                        self.check("axe", not serious, f"{where}: {fault['help']}: {fault['nodes'][0]['html'][:200]}")
-                    name = f"{(view or 'fleet').replace('/', '-')}-{width}-{scheme}.png"
-                    page.screenshot(path=PICTURES / name, full_page=True)
+                    self.looked_at(page, f"{(view or 'fleet').replace('/', '-')}-{width}-{scheme}")
                     page.context.close()
+
+    def looked_at(self, page, name):
+        """It fits, axe finds nothing serious, and its picture is kept."""
+        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        self.check("width", wide <= 0, f"{name} is {wide} px wider than the window")
+        for fault in Axe().run(page).response["violations"]:
+            serious = fault["impact"] in ("serious", "critical")
+            self.check("axe", not serious, f"{name}: {fault['help']}: {fault['nodes'][0]['html'][:200]}")
+        page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
 
     def paints(self):
         page = self.open("", 1400)
@@ -218,6 +222,81 @@ class Tests:
         self.check("pace", page.get_by_role("button", name="Run it").count() == 0, "there is a button without a token")
         page.context.close()
 
+    # A training's lease: it is ended, by keyboard, and the training does not take it back.
+    def leases(self):
+        page = self.open("nodes/n1")
+        rows = page.locator(".leases tbody tr")
+        expect(rows).to_have_count(8)  # of a training on eight GPUs
+        gpu = rows.first.locator("th").text_content()
+        end, keep = (page.get_by_role("button", name=name, exact=True) for name in ("End the lease", "Keep it"))
+        first = page.get_by_role("button", name=f"End the lease of GPU {gpu}", exact=True)
+        first.focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("group", name="End this lease?")).to_contain_text(f"End the lease of GPU {gpu} (")
+        page.screenshot(path=PICTURES / "leases.png", full_page=True)
+        keep.click()
+        expect(end).to_have_count(0)
+        (lease,) = [one["lease"] for one in self.world.ask("/v1/nodes")["nodes"][0]["gpus"] if one["index"] == int(gpu)]
+        self.check("leases", len(lease) == 32, f"the lease is {lease!r}")
+        page.orders.append(f"DELETE {self.world.address}/v1/nodes/n1/leases/{lease}")
+        first.focus()
+        page.keyboard.press("Enter")
+        end.focus()
+        page.keyboard.press("Enter")
+        expect(page.locator(".leases [role=status]")).to_have_text("The lease has ended.")
+        expect(rows).to_have_count(7)
+        expect(page.locator("table").first.locator("tbody tr").nth(int(gpu))).to_contain_text("free")
+        self.check("leases", self.world.job(JOB)["state"] == "ready", "the training has ended")
+        page.wait_for_timeout(3000)  # ms; the training asks again within one
+        expect(rows).to_have_count(7)
+        page.context.close()
+        # Who may not end one sees no button.
+        page = self.open("nodes/n1", token=False)
+        page.expected.append("401")
+        expect(page.locator("h1")).to_be_visible()
+        self.check("leases", page.get_by_role("button", name="End").count() == 0, "there is a button without a token")
+        page.context.close()
+
+    # The agent's own page, on its port: its token shows the node; a lease is ended there, too.
+    def agent(self):
+        for width in WIDTHS:
+            page = self.open("", width, "dark" if width == 390 else "light", at=self.world.agent)
+            expect(page.locator("table").first.locator("tbody tr")).to_have_count(8)
+            expect(page.locator(".plot canvas").first).to_be_visible()
+            expect(page.locator(".leases tbody tr").first).to_be_visible()
+            self.looked_at(page, f"agent-{width}")
+            page.context.close()
+        page = self.open("", at=self.world.agent)
+        rows = page.locator(".leases tbody tr")
+        expect(rows.first).to_be_visible()
+        there = rows.count()
+        gpu = rows.last.locator("th").text_content()
+        (lease,) = [one["lease"] for one in self.world.ask("/v1/nodes")["nodes"][0]["gpus"] if one["index"] == int(gpu)]
+        page.orders.append(f"DELETE {self.world.agent.address}/v1/leases/{lease}")
+        page.get_by_role("button", name=f"End the lease of GPU {gpu}", exact=True).click()
+        page.get_by_role("button", name="End the lease", exact=True).click()
+        expect(rows).to_have_count(there - 1)
+        page.context.close()
+        page = self.open("", token=False, at=self.world.agent)
+        page.expected.append("401")
+        expect(page.locator(".banner")).to_contain_text("a token is needed")
+        self.check("agent", page.locator("table").count() == 0, "it shows the node without a token")
+        page.context.close()
+
+    # The world's server says 0.3 a kWh and 380 g of CO2: a kilowatt is 0.30 and 380 g an hour.
+    def bill(self):
+        page = self.open("")
+        tile = page.locator(".tile").filter(has_text="per hour")
+        expect(tile).to_contain_text("at 0.3 a kWh")
+        words = tile.text_content().replace("\u00a0", " ")
+        watts, unit = re.search(r"Power([\d.]+) (k?W)", words).groups()
+        kilowatts = float(watts) * (1 if unit == "kW" else 1e-3)
+        money = float(re.search(r"; ([\d.]+) per hour", words)[1])
+        grams, mass = re.search(r"([\d.]+) (k?g) CO", words).groups()
+        self.check("bill", abs(money - .3 * kilowatts) < .006, words)
+        self.check("bill", abs(float(grams) * (1000 if mass == "kg" else 1) / (380 * kilowatts) - 1) < .01, words)
+        page.context.close()
+
     def silence(self):
         page = self.open("")
         alarm = page.locator(".alarms li").filter(has_text="n2")
@@ -241,7 +320,7 @@ class Tests:
         self.world.stop("server")
         expect(page.locator(".link")).to_have_text("no connection, trying again")
         expect(page.locator(".banner")).to_be_visible()
-        self.check("restart", page.locator("tbody tr").count() == 8, "what was known stays on the page")
+        self.check("restart", page.locator("table").first.locator("tbody tr").count() == 8, "what was known stays on the page")
         page.screenshot(path=PICTURES / "away.png")
         self.world.start_server()
         expect(page.locator(".link")).to_have_text("live")

@@ -5,6 +5,7 @@ of two pipelines on the first node. By itself it runs until it is stopped, and s
 """
 
 import argparse
+import collections
 import contextlib
 import json
 import os
@@ -39,6 +40,10 @@ def wait_until(what, good):
     raise AssertionError(f"{what}: not within {PATIENCE_S} s")
 
 
+# Where a page is, and the token that it takes.
+Place = collections.namedtuple("Place", "address token")
+
+
 class World:
     """Use it in a with statement, which ends all of its processes."""
 
@@ -49,8 +54,11 @@ class World:
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self.token = secrets.token_hex(20)
-        (self.folder / "token").write_text(self.token)
-        (self.folder / "token").chmod(0o600)
+        # By its port and a token the server may end leases, whoever runs it.
+        self.agent = Place(f"http://127.0.0.1:{free_port()}", secrets.token_hex(20))
+        for name, text in (("token", self.token), ("agents-token", self.agent.token)):
+            (self.folder / name).touch(0o600)
+            (self.folder / name).write_text(text)
         self.boards = {node: dict(os.environ, FLYBALL_SIM=f"page-{os.getpid()}-{node}", LD_LIBRARY_PATH=str(BUILD / "sim"))
                        for node in ("n1", "n2")}
         for environment in self.boards.values():
@@ -58,7 +66,7 @@ class World:
                             "--time-scale", "10"], env=environment, check=True, stdout=subprocess.DEVNULL)
         for node in self.boards:
             self.start_agent(node)
-        (self.folder / "agents").write_text("".join(f"{node} {self.folder}/{node}.sock\n" for node in self.boards))
+        (self.folder / "agents").write_text(f"n1 {self.agent.address[7:]}\nn2 {self.folder}/n2.sock\n")
         self.start_server()
         return self
 
@@ -86,13 +94,16 @@ class World:
 
     def start_agent(self, node):
         self.start(f"agent-{node}", [BUILD / "flyball", "agent", "--socket", self.folder / f"{node}.sock", "--state-dir",
-                                     self.folder / f"{node}-state"], self.boards[node])
+                                     self.folder / f"{node}-state", "--token-file", self.folder / "agents-token",
+                                     *(["--tcp", self.agent.address[7:]] if node == "n1" else [])],
+                   self.boards[node])
         wait_until(f"the agent of {node}", (self.folder / f"{node}.sock").exists)
 
     def start_server(self):
         self.start("server", [BUILD / "flyball", "serve", "--listen", f"127.0.0.1:{self.port}", "--admin-token-file",
                               self.folder / "token", "--database", self.folder / "server.db", "--agents",
-                              self.folder / "agents"])
+                              self.folder / "agents", "--agent-token-file", self.folder / "agents-token", "--price",
+                              "0.3", "--carbon", "380"])
         wait_until("the server", lambda: self.ask("/healthz"))
 
     def start_training(self, job, *options):

@@ -1,15 +1,6 @@
 'use strict';
 // All jobs and nodes together, and the lists of both.
 
-/**
- * @typedef {object} View
- * @property {() => (Node | string)[]} shown
- * @property {() => Promise<void>} [ask] what is asked of the server each second, besides the stream
- * @property {() => void} [drawn] after the page shows what shown() gave
- * @property {() => void} [close]
- * @property {string} title
- */
-
 /** @param {string} job */
 const jobAddress = job => '#/jobs/' + encodeURIComponent(job);
 /** @param {string} node */
@@ -127,12 +118,12 @@ class FleetView {
     return [make('h1', {}, 'Fleet'), tiles([
       tile('Power', powerText(fleet.gpus ? fleet.power_w : null),
         fleet.gpus_without_power ? `without ${countText(fleet.gpus_without_power, 'GPU')} that tell none` :
-          `of ${countText(fleet.gpus, 'GPU')}`),
+          `of ${countText(fleet.gpus, 'GPU')}${billText(3600 * fleet.power_w, fleet, ' per hour')}`),
       tile('GPUs in use', fleet.gpus ? `${fleet.gpus_leased} of ${fleet.gpus}` : kNothing, 'with a lease'),
       tile('Jobs running', String(fleet.jobs_running), `of ${fleet.jobs} that the server knows`),
       tile('Saved', share === null ? kNothing : savedText(saved),
         share === null ? 'nothing is compared yet' :
-          `${percentText(share)} of what was compared; promised ${savedText(promised)}`),
+          `${percentText(share)} of what was compared; promised ${savedText(promised)}${billText(saved, fleet)}`),
       tile('Promises', kept + missed ? `${kept} kept` : kNothing,
         missed ? `${missed} missed` : kept ? 'none missed' : 'none compared yet', missed ? 'bad' : ''),
       tile('Nodes', fleet.nodes ? `${fleet.nodes - fleet.nodes_silent} answer` : kNothing,

@@ -71,6 +71,7 @@ class JobView {
     this.source = source;
     this.id = id;
     this.title = 'Job ' + id;
+    this.asksByItself = true;
     this.path = 'v1/jobs/' + encodeURIComponent(id);
     /** @type {JobStatus | null} */
     this.status = null;
@@ -202,7 +203,8 @@ class JobView {
       tile('Power', powerText(watts), watts === null ? 'no lease names this job' :
         `of ${countText(power ? power.gpus : known.length, 'GPU')}`),
       tile('Saved so far', compared ? savedText(saved) : kNothing, compared ?
-        `\u00b1\u00a0${savedText(job.compared_energy_error_j)}; promised ${savedText(promised)}` : 'nothing is compared yet'),
+        `\u00b1\u00a0${savedText(job.compared_energy_error_j)}; promised ${savedText(promised)}` +
+        billText(saved, this.source.fleet) : 'nothing is compared yet'),
       tile('Saving', savingText(job), job.promised_saving_pct ? `promised ${percentText(job.promised_saving_pct)}` :
         'nothing is promised yet'),
       tile('Iteration', timeText(job.measured_iteration_s), job.promised_iteration_s ?

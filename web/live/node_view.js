@@ -3,7 +3,7 @@
 
 class NodeView {
   /**
-   * @param {Source} source
+   * @param {Asker} source
    * @param {string} node
    */
   constructor(source, node) {
@@ -13,6 +13,7 @@ class NodeView {
     /** @type {WatchedNode | null} */
     this.told = null;
     this.trouble = '';
+    this.leases = new LeaseList(source, node);
     this.window = new TimeWindow();
     this.window.onspan = () => { this.ask(); };
     this.past = new Past(source, `v1/nodes/${encodeURIComponent(node)}/history`);
@@ -25,7 +26,7 @@ class NodeView {
     try {
       const [{nodes}] = await Promise.all([this.source.ask('v1/nodes'), this.past.renew(this.window.span)]);
       this.told = nodes.find((/** @type {WatchedNode} */ one) => one.node === this.node) || null;
-      this.trouble = this.told ? '' : `The server asks no node ${this.node}.`;
+      this.trouble = this.told ? '' : `The ${this.source.asked} asks no node ${this.node}.`;
     } catch (error) {
       this.trouble = error instanceof Error ? error.message : String(error);
     }
@@ -45,7 +46,7 @@ class NodeView {
     const node = this.told;
     const title = make('h1', {}, make('bdi', {}, this.node));
     if (!node) {
-      return [title, make('p', {class: this.trouble ? 'alarm' : 'note'}, this.trouble || 'Asking the planning server.')];
+      return [title, make('p', {class: this.trouble ? 'alarm' : 'note'}, this.trouble || `Asking the ${this.source.asked}.`)];
     }
     return [title,
       make('p', {class: 'facts'}, node.silent ? make('span', {class: 'badge bad'}, 'silent') :
@@ -55,7 +56,8 @@ class NodeView {
       ...(node.silent ? [make('p', {class: 'alarm'}, `${node.trouble} What follows is what the agent told last.`)] : []),
       heading('GPUs'),
       table('GPUs', ['GPU', '<Model', 'Power, W', 'Limit, W', 'Clock, MHz', 'Asked for, MHz', 'Highest, MHz',
-        'Temperature, °C', '<Held back by', '<Job', '<Lease'], node.gpus.map(gpu => gpuRow(gpu)), 'The node has no GPU.'),
+        'Temperature, °C', '<Held back by', '<Job', '<Lease'], node.gpus.map(gpu => gpuRow(gpu, this.source)), 'The node has no GPU.'),
+      heading('Leases'), this.leases.shown(node),
       heading('Over time'), this.window.tools(), this.power.element, this.clock.element, this.heat.element];
   }
 }
@@ -63,14 +65,17 @@ class NodeView {
 /** @param {Figure} value */
 const whole = value => value === null || value === undefined ? kNothing : Math.round(value);
 
-/** @param {Gpu} gpu */
-function gpuRow(gpu) {
+/**
+ * @param {Gpu} gpu
+ * @param {Asker} source
+ */
+function gpuRow(gpu, source) {
   const limit = gpu.cap_w ? [whole(gpu.power_limit_w), make('small', {class: 'alarm'}, ` cap of ${gpu.cap_holder}`)] :
     whole(gpu.power_limit_w);
   const well = gpu.health === 'well' || gpu.health === 'restoring';
   return [[gpu.index, well ? null : make('span', {class: 'badge bad', title: gpu.trouble}, gpu.health)], gpu.name,
     gpu.power_w === null ? kNothing : gpu.power_w?.toFixed(0), limit, whole(gpu.clock_mhz), whole(gpu.asked_clock_mhz),
     whole(gpu.clock_maximum_mhz), whole(gpu.temperature_c), reasonsText(gpu.throttle_reasons) || kNothing,
-    gpu.job ? make('a', {href: jobAddress(gpu.job)}, make('bdi', {}, gpu.job)) : kNothing,
+    gpu.job ? source.jobLink(gpu.job) : kNothing,
     gpu.holder ? make('bdi', {class: 'lease', title: gpu.holder}, gpu.purpose || gpu.holder) : 'free'];
 }

@@ -2,16 +2,32 @@
 // Which view is shown, by the address after '#', and the state of the connection. Views ask once a second, while the
 // tab can be seen.
 
+/**
+ * @typedef {object} View
+ * @property {() => (Node | string)[]} shown
+ * @property {() => Promise<void>} [ask] what is asked each second, besides what the source is told
+ * @property {() => void} [drawn] after the page shows what shown() gave
+ * @property {() => void} [close]
+ * @property {string} title
+ * @property {boolean} [asksByItself] it says itself what it was refused
+ */
+
 const kAskEvery = 1000;  // ms
 
 class Page {
-  constructor() {
-    this.source = new Source();
+  /**
+   * @param {Asker} source
+   * @param {string} first the kind of view that an address without one shows
+   * @param {(kind: string, name: string) => View} views
+   */
+  constructor(source, first, views) {
+    this.source = source;
+    this.first = first;
+    this.views = views;
     this.main = /** @type {HTMLElement} */ (document.getElementById('main'));
     this.link = /** @type {HTMLElement} */ (document.querySelector('.link'));
     this.dialog = /** @type {HTMLDialogElement} */ (document.querySelector('dialog'));
-    /** @type {View} */
-    this.view = jobsView(this.source);
+    this.view = this.viewOfAddress();
     this.drawing = false;
     this.asking = false;
     this.source.addEventListener('change', () => this.draw());
@@ -20,7 +36,7 @@ class Page {
     document.querySelector('.key')?.addEventListener('click', () => this.dialog.showModal());
     this.dialog.addEventListener('close', () => this.takeToken());
     this.go(false);
-    this.source.follow();
+    this.source.begin();
     setInterval(() => this.ask(), kAskEvery);
   }
 
@@ -40,9 +56,7 @@ class Page {
     } catch {
       decoded = name;
     }
-    if (kind === 'jobs') return decoded ? new JobView(this.source, decoded) : jobsView(this.source);
-    if (kind === 'nodes') return decoded ? new NodeView(this.source, decoded) : nodesView(this.source);
-    return new FleetView(this.source);
+    return this.views(kind || this.first, decoded);
   }
 
   /** @param {boolean} focus whether a reader has gone there */
@@ -51,7 +65,7 @@ class Page {
     this.view = this.viewOfAddress();
     this.main.replaceChildren();
     document.title = `${this.view.title} – Flyball`;
-    const kind = location.hash.replace(/^#\/?/, '').split('/')[0] || 'fleet';
+    const kind = location.hash.replace(/^#\/?/, '').split('/')[0] || this.first;
     for (const link of document.querySelectorAll('nav a')) {
       if (link.getAttribute('data-view') === kind) link.setAttribute('aria-current', 'page');
       else link.removeAttribute('aria-current');
@@ -99,14 +113,11 @@ class Page {
 
   refusal() {
     if (this.source.state === 'lost') {
-      return [make('p', {class: 'alarm banner'}, `The planning server does not answer (${this.source.trouble}). ` +
+      return [make('p', {class: 'alarm banner'}, `The ${this.source.asked} does not answer (${this.source.trouble}). ` +
         'What stands here is what it said last.')];
     }
-    if (this.source.state !== 'refused' || this.view instanceof JobView) return [];
-    return [make('p', {class: 'alarm banner'}, `The server says: ${this.source.trouble}. `,
+    if (this.source.state !== 'refused' || this.view.asksByItself) return [];
+    return [make('p', {class: 'alarm banner'}, `The ${this.source.asked} says: ${this.source.trouble}. `,
       make('button', {type: 'button', onclick: () => this.dialog.showModal()}, 'Give a token'))];
   }
 }
-
-// oxlint-disable-next-line no-new -- it listens from now on
-new Page();

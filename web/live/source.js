@@ -20,28 +20,9 @@
  * @property {number} compared_energy_j
  * @property {number} compared_energy_at_maximum_j
  * @property {number} compared_energy_promised_j
+ * @property {Figure} price_per_kwh
+ * @property {Figure} carbon_g_per_kwh
  */
-/**
- * @typedef {object} Gpu
- * @property {number} index
- * @property {string} name
- * @property {string} health
- * @property {string} trouble
- * @property {Figure} power_w
- * @property {Figure} clock_mhz
- * @property {Figure} clock_maximum_mhz
- * @property {Figure} asked_clock_mhz
- * @property {Figure} temperature_c
- * @property {Figure} power_limit_w
- * @property {string[]} throttle_reasons
- * @property {string} holder
- * @property {string} purpose
- * @property {string} job
- * @property {Figure} rank
- * @property {Figure} cap_w
- * @property {string} cap_holder
- */
-/** @typedef {{node: string, address: string, silent: boolean, age_s: Figure, trouble: string, gpus: Gpu[]}} WatchedNode */
 /**
  * @typedef {object} Listing
  * @property {string} job
@@ -62,30 +43,11 @@
  * @property {number} slow_ranks
  */
 
-class Refused extends Error {
-  /**
-   * @param {number} status
-   * @param {string} detail
-   */
-  constructor(status, detail) {
-    super(detail);
-    this.status = status;
-  }
-}
-
-// What the server's clock is ahead of this machine's, in ms.
-let clockAhead = 0;
-
-/** The server's time, in ms since 1970. */
-const serverTime = () => Date.now() + clockAhead;
-
-const kTokenKey = 'flyball-token';
 const kLongestPause = 10000;  // ms
 
-/** Tells by the event "change" that it knows something new. */
-class Source extends EventTarget {
+class Source extends Asker {
   constructor() {
-    super();
+    super('planning server');
     /** @type {Fleet | null} */
     this.fleet = null;
     /** @type {Map<string, WatchedNode>} */
@@ -96,60 +58,33 @@ class Source extends EventTarget {
     this.nodePower = new Map();
     /** @type {Map<string, {gpus: number, power_w: number}>} */
     this.jobPower = new Map();
-    /** @type {'waiting' | 'live' | 'lost' | 'refused'} */
-    this.state = 'waiting';
-    this.trouble = '';
     this.pause = 500;
     /** @type {AbortController | null} */
     this.stream = null;
   }
 
-  changed() {
-    this.dispatchEvent(new Event('change'));
-  }
-
-  get token() {
-    return sessionStorage.getItem(kTokenKey) || '';
-  }
-
-  /** @param {string} token */
-  setToken(token) {
-    if (token) sessionStorage.setItem(kTokenKey, token);
-    else sessionStorage.removeItem(kTokenKey);
+  /** @override */
+  begin() {
     this.pause = 500;
     this.stream?.abort();
     this.follow();
   }
 
   /**
-   * @param {string} path
-   * @param {RequestInit} [options]
+   * @override
+   * @param {string} job
    */
-  async open(path, options = {}) {
-    /** @type {Record<string, string>} */
-    const headers = this.token ? {Authorization: 'Bearer ' + this.token} : {};
-    if (options.body) headers['Content-Type'] = 'application/json';
-    const response = await fetch(path, {headers, cache: 'no-store', ...options});
-    if (response.ok) return response;
-    const problem = await response.json().catch(() => ({}));
-    throw new Refused(response.status, problem.detail || response.statusText);
+  jobLink(job) {
+    return make('a', {href: jobAddress(job)}, super.jobLink(job));
   }
 
   /**
-   * Asks for an object in JSON.
-   * @param {string} path
+   * @override
+   * @param {string} node
+   * @param {string} lease
    */
-  async ask(path) {
-    return (await this.open(path)).json();
-  }
-
-  /**
-   * Orders something, which takes a token.
-   * @param {string} path
-   * @param {object} body
-   */
-  async order(path, body) {
-    return (await this.open(path, {method: 'POST', body: JSON.stringify(body)})).json();
+  async endLease(node, lease) {
+    await this.remove(`v1/nodes/${encodeURIComponent(node)}/leases/${lease}`);
   }
 
   /** Reads events until the stream ends, and again after a pause that grows while the server is away. */
@@ -178,16 +113,6 @@ class Source extends EventTarget {
   forget() {
     this.fleet = null;
     for (const known of [this.nodes, this.jobs, this.nodePower, this.jobPower]) known.clear();
-  }
-
-  /**
-   * @param {Source['state']} state
-   * @param {string} trouble
-   */
-  become(state, trouble) {
-    this.state = state;
-    this.trouble = trouble;
-    this.changed();
   }
 
   /** @param {ReadableStream<Uint8Array>} body */
@@ -222,8 +147,7 @@ class Source extends EventTarget {
     else if (name === 'job') this.jobs.set(told.job, told);
     else if (name === 'deleted') this.jobs.delete(told.job);
     else if (name === 'power') {
-      const ahead = told.time_s * 1000 - Date.now();
-      if (Math.abs(ahead - clockAhead) > 2000) clockAhead = ahead;  // less is the way from there to here
+      noteServerTime(told.time_s * 1000);
       this.nodePower = new Map(told.nodes.map((/** @type {any} */ one) => [one.node, one.power_w]));
       this.jobPower = new Map(told.jobs.map((/** @type {any} */ one) => [one.job, one]));
     }

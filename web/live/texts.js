@@ -34,6 +34,20 @@ const energyText = value => inUnit(value, [[1e6, 'MJ'], [1e3, 'kJ'], [1, 'J']]);
 const hoursText = value => inUnit(value, [[1e6, 'MWh'], [1e3, 'kWh'], [1, 'Wh']]);
 /** @param {Figure} value in J, of a training */
 const savedText = value => hoursText(typeof value === 'number' ? value / 3600 : value);
+/**
+ * What energy costs and sets free, as far as the server's operator has said; begins with a separator.
+ * @param {number} joules
+ * @param {Fleet | null} fleet
+ * @param {string} per "" or " per hour"
+ */
+function billText(joules, fleet, per = '') {
+  const hours = joules / 3.6e6;  // kWh
+  const {price_per_kwh: price, carbon_g_per_kwh: grams} = fleet || {};
+  return (typeof price === 'number' ? `; ${moneyText(hours * price)}${per} at ${price} a kWh` : '') +
+    (typeof grams === 'number' ? `; ${inUnit(hours * grams, [[1e6, 't'], [1e3, 'kg'], [1, 'g']])} CO₂${per}` : '');
+}
+/** @param {number} value in the operator's currency, which has no name here */
+const moneyText = value => value.toLocaleString([], {minimumFractionDigits: 2, maximumFractionDigits: 2});
 /** @param {Figure} value in s; 0 is "not measured" where the server says so */
 const timeText = value => value ? inUnit(value, [[1, 's'], [1e-3, 'ms']]) : kNothing;
 /**

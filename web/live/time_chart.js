@@ -243,7 +243,7 @@ class TimeChart {
  */
 class Past {
   /**
-   * @param {Source} source
+   * @param {Asker} source
    * @param {string} path "v1/jobs/ID/history", perhaps with a query
    */
   constructor(source, path) {

@@ -1,6 +1,6 @@
 // Files are put together once and answered from memory. A browser asks each time whether its copy is the newest (ETag),
-// so that a server of another version never works with an older script.
-#include "server/page.h"
+// so that a program of another version never works with an older script.
+#include "page/page.h"
 
 #include <fmt/format.h>
 
@@ -13,6 +13,10 @@
 
 namespace flyball {
 namespace {
+
+constexpr const char* kStylePath = "/page/page.css";
+constexpr const char* kScriptPath = "/page/page.js";
+constexpr const char* kChartsPath = "/page/charts.js";
 
 // Scripts and styles come from this server alone, nothing may be written into the page, and no other page may frame it.
 constexpr const char* kPolicy =
@@ -50,17 +54,32 @@ void add_file(Router& router, std::string path, std::string type, std::string te
               })});
 }
 
+// A page of a name of its own, with what all of them need.
+void add_page(Router& router, std::string_view html, std::initializer_list<std::string_view> scripts) {
+  add_file(router, "/", "text/html; charset=utf-8", joined({html}));
+  add_file(router, kStylePath, "text/css; charset=utf-8",
+           joined({"dygraph.min.css", "chart.css", "page.css", "live/page.css"}));
+  add_file(router, kScriptPath, "text/javascript; charset=utf-8",
+           joined({"live/elements.js", "live/texts.js", "live/asker.js", "live/time_chart.js", "live/lease_list.js",
+                   "live/node_view.js", "live/page.js"}) +
+               joined(scripts));
+  add_file(router, kChartsPath, "text/javascript; charset=utf-8", joined({"dygraph.min.js"}));
+}
+
 }  // namespace
 
-void add_page_routes(Router& router) {
-  add_file(router, "/", "text/html; charset=utf-8", joined({"live/page.html"}));
-  add_file(router, "/page/page.css", "text/css; charset=utf-8",
-           joined({"dygraph.min.css", "chart.css", "page.css", "live/page.css"}));
-  add_file(
-      router, "/page/page.js", "text/javascript; charset=utf-8",
-      joined({"live/elements.js", "live/texts.js", "live/source.js", "live/time_chart.js", "live/frontier_chart.js",
-              "live/fleet_view.js", "live/pace_choice.js", "live/job_view.js", "live/node_view.js", "live/page.js"}));
-  add_file(router, "/page/charts.js", "text/javascript; charset=utf-8", joined({"dygraph.min.js"}));
+void add_fleet_page(Router& router) {
+  add_page(router, "live/fleet.html",
+           {"live/source.js", "live/fleet_view.js", "live/frontier_chart.js", "live/pace_choice.js", "live/job_view.js",
+            "live/fleet_page.js"});
+}
+
+void add_node_page(Router& router) {
+  add_page(router, "live/node.html", {"live/agent_source.js", "live/node_page.js"});
+}
+
+bool is_page_file(std::string_view path) {
+  return path == "/" || path == kStylePath || path == kScriptPath || path == kChartsPath;
 }
 
 }  // namespace flyball
