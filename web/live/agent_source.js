@@ -45,6 +45,7 @@ const sumOf = all => all.reduce((sum, one) => sum + one, 0);
 class AgentSource extends Asker {
   constructor() {
     super('agent');
+    this.longest = kSecondsKept;
     /** @type {{time_s: number, power_w: Figure, clock_mhz: Figure, temperature_c: Figure}[]} a second each */
     this.rows = [];
   }

@@ -57,6 +57,7 @@ class Asker extends EventTarget {
     /** @type {'waiting' | 'live' | 'lost' | 'refused'} */
     this.state = 'waiting';
     this.trouble = '';
+    this.longest = Infinity;  // s of the past that it tells
   }
 
   changed() {

@@ -71,11 +71,12 @@ class LeaseList {
     const choose = (/** @type {Event} */ event) =>
       this.choose(/** @type {HTMLElement} */ (event.currentTarget).dataset.lease || '');
     return make('div', {class: 'leases', 'data-key': 'leases'},
-      table('Leases', ['<GPUs', '<Holder', '<Purpose', '<Job', '<Rank', ...(able ? ['<End'] : [])], leases.map(one => [
-        one.gpus.join(', '), make('bdi', {title: one.holder}, one.holder), make('bdi', {title: one.purpose}, one.purpose),
-        one.job ? this.source.jobLink(one.job) : kNothing, one.rank ?? kNothing,
+      table('Leases', ['<GPUs', ...(able ? ['<End'] : []), '<Holder', '<Purpose', '<Job', '<Rank'], leases.map(one => [
+        one.gpus.join(', '),
         ...(able ? [make('button', {type: 'button', 'data-lease': one.lease, disabled: !one.lease, onclick: choose,
-          'aria-label': `End the lease of GPU ${one.gpus.join(', ')}`}, 'End')] : [])]), 'Nobody has leased a GPU.'),
+          'aria-label': `End the lease of GPU ${one.gpus.join(', ')}`}, 'End')] : []),
+        make('bdi', {title: one.holder}, one.holder), make('bdi', {title: one.purpose}, one.purpose),
+        one.job ? this.source.jobLink(one.job) : kNothing, one.rank ?? kNothing]), 'Nobody has leased a GPU.'),
       chosen ? make('div', {class: 'sure', role: 'group', 'aria-label': 'End this lease?'},
         make('p', {}, `End the lease of GPU ${chosen.gpus.join(', ')} (`, make('bdi', {}, chosen.holder), ')? ' +
           'The GPUs go back to the clocks and limits that held before, and the process gets none of them for ten minutes. ' +

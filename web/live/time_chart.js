@@ -32,7 +32,9 @@ const tool = (label, spoken, action) => make('button',
 
 /** The stretch of time that a view's charts show: the last `span` seconds, or what a reader has zoomed to. */
 class TimeWindow {
-  constructor() {
+  /** @param {number} longest s that there may be figures for */
+  constructor(longest = Infinity) {
+    this.longest = longest;
     this.span = 600;
     /** @type {[number, number] | null} ms */
     this.zoomed = null;
@@ -77,7 +79,7 @@ class TimeWindow {
 
   /** Buttons for all charts of the view. */
   tools() {
-    const spans = kSpans.map(([span, label, spoken]) => make('button', {
+    const spans = kSpans.filter(one => one[0] <= this.longest).map(([span, label, spoken]) => make('button', {
       type: 'button', 'aria-pressed': String(span === this.span && !this.zoomed), 'aria-label': 'the last ' + spoken,
       'data-key': String(span), onclick: () => {
         this.span = span;
