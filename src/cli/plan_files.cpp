@@ -16,6 +16,7 @@
 #include "plan/stage_clock.h"
 #include "plan/zeus_frequencies.h"
 #include "report/report.h"
+#include "report/timeline_trace.h"
 
 namespace flyball {
 namespace {
@@ -56,7 +57,7 @@ ReportInput report_input(const LoadedPipeline& pipeline, const std::vector<Plann
   const auto curve = [&](const RealisedPlan& plan) {
     return power_curve(*plan.dag, plan.plan, pipeline.problem.blocking, copies, straggler);
   };
-  input.power = JobPower{curve(input.baseline), curve(input.chosen), std::nullopt};
+  input.power = JobPower{curve(input.baseline), curve(input.chosen), std::nullopt, copies};
   if (main.power) input.power->limit = main.power->limits.peak;
   for (const PlannerRun& run : runs) {
     input.planners.push_back({run.summary.planner, &run.result.frontier, run.summary.selected_point});
@@ -150,6 +151,7 @@ std::vector<WrittenFile> write_plan_files(const std::filesystem::path& folder, c
   }
   render("summary.json", "the figures above and the frontier", plan_results_json(pipeline, runs, false));
   for (PictureFile& picture : picture_files(input)) render(picture.name, picture.what, std::move(picture.svg));
+  render("timeline.trace.json", "the timelines for ui.perfetto.dev", timeline_trace(input));
   if (zeus == ZeusFiles::kSelected) {
     // The file is numbered as in the whole set, slowest first.
     const std::size_t number = frontier.size() - 1 - selected;

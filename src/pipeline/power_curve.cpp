@@ -21,32 +21,30 @@ struct Change {
 // Powers that differ by less are equal but for the rounding of sums.
 constexpr double kSameWatts = 1e-6;
 
-std::vector<PowerDraw> pieces_of(const ComputationDag& dag, const ClockPlan& plan, std::span<const Watts> blocking,
-                                 Nanoseconds period, Nanoseconds& end) {
-  const std::vector<Nanoseconds> durations = plan_durations(dag, plan);
-  const Timeline timeline = emulate(dag, durations);
-  end = std::max(period, timeline.makespan);
-  std::vector<PowerDraw> pieces;
-  const auto add = [&](Nanoseconds from, Nanoseconds until, Watts power) { pieces.push_back({from, until, power}); };
-  const auto option_of = [&](int i) -> const ClockOption& { return dag.type_of(i).options[plan[at(i)]]; };
+// Calls add(stage, piece) for all that draws power until `end`, on one GPU of each stage. Operations run for
+// `durations` and draw the mean power of their options.
+template <class Add>
+void for_each_piece(const ComputationDag& dag, const ClockPlan& plan, std::span<const Watts> blocking,
+                    const Timeline& timeline, std::span<const Nanoseconds> durations, Nanoseconds end, Add add) {
   const auto power_of = [&](int i) {
-    return option_of(i).energy / to_seconds(std::max<Nanoseconds>(1, durations[at(i)]));
+    const ClockOption& option = dag.type_of(i).options[plan[at(i)]];
+    return option.energy / to_seconds(std::max<Nanoseconds>(1, to_nanoseconds(option.time)));
   };
   for (int stage = 0; stage < dag.stages(); ++stage) {
-    for_each_wait(
-        dag, plan, stage, durations, timeline.finish, end,
-        [&](Nanoseconds from, Nanoseconds until, Watts above) { add(from, until, blocking[at(stage)] + above); });
+    for_each_wait(dag, plan, stage, durations, timeline.finish, end,
+                  [&](Nanoseconds from, Nanoseconds until, Watts above) {
+                    add(stage, PowerDraw{from, until, blocking[at(stage)] + above});
+                  });
     for (const int i : dag.stage_order(stage)) {
-      if (!dag.type_of(i).waits) add(timeline.start[at(i)], timeline.finish[at(i)], power_of(i));
+      if (!dag.type_of(i).waits) add(stage, PowerDraw{timeline.start[at(i)], timeline.finish[at(i)], power_of(i)});
     }
   }
   for (int i = 0; i < dag.size(); ++i) {
     const OperationType& type = dag.type_of(i);
     if (type.occupies_stage) continue;
     const Watts above = power_of(i) - charged_blocking(type, blocking[at(type.stage)]);
-    if (above > Watts(0)) add(timeline.start[at(i)], timeline.finish[at(i)], above);
+    if (above > Watts(0)) add(type.stage, PowerDraw{timeline.start[at(i)], timeline.finish[at(i)], above});
   }
-  return pieces;
 }
 
 // The energy from the curve's beginning to any moment, before and after its period too.
@@ -106,9 +104,27 @@ PowerCurve sum_of(const std::vector<PowerDraw>& pieces, Nanoseconds period, int 
 
 PowerCurve power_curve(const ComputationDag& dag, const ClockPlan& plan, std::span<const Watts> blocking, int copies,
                        Nanoseconds period) {
-  Nanoseconds end = 0;
-  const std::vector<PowerDraw> pieces = pieces_of(dag, plan, blocking, period, end);
+  const std::vector<Nanoseconds> durations = plan_durations(dag, plan);
+  const Timeline timeline = emulate(dag, durations);
+  const Nanoseconds end = std::max(period, timeline.makespan);
+  std::vector<PowerDraw> pieces;
+  for_each_piece(dag, plan, blocking, timeline, durations, end,
+                 [&](int /*stage*/, const PowerDraw& piece) { pieces.push_back(piece); });
   return sum_of(pieces, end, copies);
+}
+
+std::vector<PowerCurve> stage_power_curves(const ComputationDag& dag, const ClockPlan& plan,
+                                           std::span<const Watts> blocking, std::span<const Nanoseconds> durations,
+                                           Nanoseconds period) {
+  const Timeline timeline = emulate(dag, durations);
+  const Nanoseconds end = std::max(period, timeline.makespan);
+  std::vector<std::vector<PowerDraw>> pieces(at(dag.stages()));
+  for_each_piece(dag, plan, blocking, timeline, durations, end,
+                 [&](int stage, const PowerDraw& piece) { pieces[at(stage)].push_back(piece); });
+  std::vector<PowerCurve> curves;
+  curves.reserve(pieces.size());
+  for (const std::vector<PowerDraw>& of_stage : pieces) curves.push_back(sum_of(of_stage, end, 1));
+  return curves;
 }
 
 Watts peak_of(const PowerCurve& curve) { return *std::max_element(curve.power.begin(), curve.power.end()); }

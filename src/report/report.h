@@ -54,6 +54,7 @@ struct JobPower {
   PowerCurve baseline;
   PowerCurve chosen;
   std::optional<Watts> limit;
+  int copies = 1;  // GPUs on each stage of the job, all pipelines together
 };
 
 struct SummaryRow {

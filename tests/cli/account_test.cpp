@@ -67,6 +67,28 @@ TEST(Account, GivesEveryJouleToSomething) {
   EXPECT_NEAR(most.at("mean_power_w"), 35.0 / 0.3, 1e-6);
 }
 
+// The timelines that flyball plan writes are an event trace, too. Something runs from the begin of the longer of the
+// two iterations to its end, on a device that draws 100 W.
+TEST(Account, ReadsThePlannedTimelines) {
+  const TempFolder folder;
+  const Ran planned = run_flyball({"plan", kBertProfile, "--microbatches", "8", "--switch-latency", "0", "--straggler",
+                                   "1.1", "--out", folder / "out", "--format", "json"});
+  ASSERT_EQ(planned.status, 0) << planned.err;
+  const double before = planned.json().at("baseline").at("time");
+  const double after = planned.json().at("selected").at("time");
+  const double longest = std::max(before, after);
+  write_file(folder / "power.csv", "timestamp,device,power_w\n0,CPU:0,100\n10,CPU:0,100\n20,CPU:0,100\n");
+  const Ran ran = run_flyball(
+      {"account", "--events", folder / "out/timeline.trace.json", "--power", folder / "power.csv", "--format", "json"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const json result = ran.json();
+  EXPECT_NEAR(result.at("profiled_s"), longest, 1e-9);
+  EXPECT_NEAR(result.at("attributed_j"), 100.0 * longest, 1e-6);
+  EXPECT_NEAR(result.at("idle_j"), 0.0, 1e-6);
+  // Forwards and backwards of eight microbatches: F0 to F7, B0 to B7.
+  EXPECT_EQ(result.at("footprint").size(), 16u);
+}
+
 TEST(Account, PrintsTheTopConsumers) {
   const Traces traces;
   const Ran ran = run_flyball({"account", "--events", traces.events, "--power", traces.power, "--top", "1"});

@@ -668,8 +668,8 @@ TEST(PlanFiles, AreTheSameBytesEveryTime) {
   ASSERT_EQ(run_flyball(arguments, "", second.path()).status, 0);
   const auto files = folder_contents(first / "out");
   EXPECT_EQ(files, folder_contents(second / "out"));
-  for (const char* name :
-       {"plan.json", "report.html", "summary.json", "timeline.svg", "frontier.svg", "cost-curves.svg"}) {
+  for (const char* name : {"plan.json", "report.html", "summary.json", "timeline.svg", "timeline.trace.json",
+                           "frontier.svg", "cost-curves.svg"}) {
     ASSERT_TRUE(files.contains(name)) << name;
     EXPECT_GT(files.at(name).size(), 1000u) << name;
   }

@@ -55,6 +55,21 @@ TEST_F(GpipeOfTwo, IsTheSumOfWhatStagesDraw) {
   EXPECT_NEAR(integral(curve).value(), energy_of(dag_, plan_, curve.period, blocking_).total().value(), 1e-9);
 }
 
+// Stage 0's last backward takes 1 ms longer than it should, at the 1000 W that were measured; stage 1 waits until then.
+TEST_F(GpipeOfTwo, HasACurveForEachStage) {
+  std::vector<Nanoseconds> durations = plan_durations(dag_, plan_);
+  durations[at(dag_.stage_order(0).back())] += kOneMs;
+  const std::vector<PowerCurve> curves = stage_power_curves(dag_, plan_, blocking_, durations);
+  ASSERT_EQ(curves.size(), 2u);
+  EXPECT_THAT(curves[0].begin, ElementsAre(0, 2 * kOneMs, 5 * kOneMs));
+  EXPECT_THAT(watts_of(curves[0]), ElementsAre(::testing::DoubleNear(1000, 1e-6), ::testing::DoubleNear(100, 1e-6),
+                                               ::testing::DoubleNear(1000, 1e-6)));
+  EXPECT_THAT(curves[1].begin, ElementsAre(0, 1 * kOneMs, 7 * kOneMs));
+  EXPECT_THAT(watts_of(curves[1]), ElementsAre(::testing::DoubleNear(50, 1e-6), ::testing::DoubleNear(1000, 1e-6),
+                                               ::testing::DoubleNear(50, 1e-6)));
+  for (const PowerCurve& curve : curves) EXPECT_EQ(curve.period, 10 * kOneMs);
+}
+
 TEST_F(GpipeOfTwo, GpusInStepMultiplyIt) {
   const PowerCurve curve = power_curve(dag_, plan_, blocking_, 3);
   EXPECT_NEAR(peak_of(curve).value(), 6000, 1e-6);
