@@ -307,7 +307,7 @@ TEST(TimelineTrace, HoldsEveryOperationOnce) {
         spec.optimizer_step = ConstantOperation{Seconds(0)};
       }
       const ComputationDag dag = build_dag(spec, profile);
-      expect_sound(Traced(build_dag(spec, profile), same_clock_plan(dag, 9)));
+      expect_sound(Traced(dag, same_clock_plan(dag, 9)));
     }
   }
 }
@@ -318,7 +318,7 @@ TEST(TimelineTrace, NamesChunks) {
   spec.microbatches = 2;
   spec.chunks = 2;
   const ComputationDag dag = build_dag(spec, testing::modelled_profile({0.03, 0.04}));
-  const Traced traced(build_dag(spec, testing::modelled_profile({0.03, 0.04})), same_clock_plan(dag, 0));
+  const Traced traced(dag, same_clock_plan(dag, 0));
   std::multiset<int> chunks;
   for (const json& event : events(timeline_trace(traced.input), "X", 1)) {
     chunks.insert(event.at("args").at("chunk").get<int>());
@@ -354,8 +354,7 @@ TEST(TimelineTrace, IsCutOffWhereItIsTooLong) {
 // 16 stages and 512 microbatches, 16,384 computations before and after.
 TEST(TimelineTrace, StaysSmallForLongIterations) {
   const ComputationDag dag = testing::dag_of(testing::modelled_profile(std::vector<double>(16, 0.0312345678)), 512);
-  const Traced traced(testing::dag_of(testing::modelled_profile(std::vector<double>(16, 0.0312345678)), 512),
-                      same_clock_plan(dag, 3));
+  const Traced traced(dag, same_clock_plan(dag, 3));
   EXPECT_LT(timeline_trace(traced.input).size(), 2u * 16384u * 512u);
 }
 
