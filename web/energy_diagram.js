@@ -1,43 +1,17 @@
-// <energy-diagram>: walks through nested energy distribution diagrams (src/report/energy_diagram.cpp), from the model
+// <energy-diagram>: walks through nested energy distribution diagrams (src/report/energy_section.cpp), from the model
 // down to its tensors, by clicking. Boxes are HTML, laid out by the browser; arrows are SVG between them.
 
-/**
- * Per part its name, the index of the part that holds it (of the model itself: any), joules by phase and its row.
- * An edge: part that it is drawn in, from, to, bits of the phases, whether it is an order only.
- * @typedef {{names: string[], parents: number[], energy: number[][], ranks: number[], edges: number[][]}} EnergyParts
- */
-
-const ENERGY_PHASES = ['other', 'forward', 'backward', 'optimizer'];
-const ENERGY_ALL = -1;
 const ENERGY_MOST_PARTS = 30;
-
-/** @param {number} x */
-const energyNumber = x =>
-  x >= 100 ? Math.round(x).toLocaleString('en').replace(/,/g, '\u202f') : Number(x.toPrecision(3)).toString();
-
-/**
- * @param {string} tag
- * @param {string} css
- * @param {string} [text]
- */
-function energyElement(tag, css, text) {
-  const element = document.createElement(tag);
-  if (css) element.className = css;
-  if (text !== undefined) element.textContent = text;
-  return element;
-}
+const ENERGY_TELLING = .0005;
 
 class EnergyWalk {
   /** @param {HTMLElement} host */
   constructor(host) {
     this.host = host;
-    /** @type {EnergyParts} */
-    this.parts = JSON.parse(part(host, 'script').textContent || '');
-    /** @type {number[][]} */
-    this.inside = this.parts.names.map(() => []);
-    for (const [i, parent] of this.parts.parents.entries()) if (i) this.inside[parent].push(i);
+    this.parts = new EnergyParts(host);
     const wanted = decodeURI(location.hash.slice(1));
-    this.node = Math.max(0, this.inside.findIndex((inside, i) => wanted && inside.length && this.path(i) === wanted));
+    const {inside} = this.parts;
+    this.node = wanted ? Math.max(0, inside.findIndex((some, i) => some.length && this.parts.path(i) === wanted)) : 0;
     this.phase = ENERGY_ALL;
     this.all = false;
     let width = 0;
@@ -49,23 +23,7 @@ class EnergyWalk {
 
   /** @param {number} i */
   joules(i) {
-    const energy = this.parts.energy[i];
-    return this.phase === ENERGY_ALL ? energy.reduce((a, b) => a + b, 0) : energy[this.phase];
-  }
-
-  /**
-   * From the model to part i.
-   * @param {number} i
-   */
-  way(i) {
-    const way = [i];
-    while (way[0]) way.unshift(this.parts.parents[way[0]]);
-    return way;
-  }
-
-  /** @param {number} i */
-  path(i) {
-    return this.way(i).slice(1).map(k => this.parts.names[k]).join('/');
+    return this.parts.joules(i, this.phase);
   }
 
   /** @param {number} i */
@@ -74,40 +32,34 @@ class EnergyWalk {
     this.all = false;
     this.draw();
     try {
-      history.replaceState(null, '', '#' + encodeURI(this.path(i)));
+      history.replaceState(null, '', '#' + encodeURI(this.parts.path(i)));
     } catch {
       // A page without an address of its own has nothing to remember.
     }
   }
 
   draw() {
-    const {names, energy, ranks} = this.parts;
-    const {node, inside} = this;
+    const {names, ranks, inside} = this.parts;
+    const {node} = this;
     const box = part(this.host, 'div');
     box.textContent = '';
     const tools = energyElement('div', 'tools');
-    const used = [1, 2, 3, 0].filter(p => energy[0][p] > 0);
+    const used = this.parts.phases(0);
     for (const p of used.length > 1 ? [ENERGY_ALL, ...used] : []) {
       const button = energyElement('button', '', p === ENERGY_ALL ? 'all' : ENERGY_PHASES[p]);
       button.setAttribute('aria-pressed', String(p === this.phase));
       button.addEventListener('click', () => { this.phase = p; this.draw(); });
       tools.append(button);
     }
-    const crumbs = energyElement('div', 'crumbs');
-    for (const [i, k] of this.way(node).entries()) {
-      if (i) crumbs.append('/');
-      const button = energyElement('button', '', i ? names[k] : 'model');
-      button.addEventListener('click', () => this.go(k));
-      button.toggleAttribute('disabled', k === node);
-      crumbs.append(button);
-    }
     const whole = this.joules(node);
     const model = this.joules(0);
-    box.append(tools, crumbs, energyElement('p', 'what note', energyNumber(whole) + ' J' +
-      (node && model > 0 ? `, ${(100 * whole / model).toFixed(1)} % of the model` : '')));
+    box.append(tools, this.parts.crumbs(node, k => this.go(k)), energyElement('p', 'what note', energyNumber(whole) +
+      '\u00a0J' + (node && model > 0 ? `, ${energyShare(whole, model)} of the model` : '')));
 
     const shown = inside[node].filter(i => this.joules(i) > 0).sort((a, b) => this.joules(b) - this.joules(a));
-    const rest = this.all ? [] : shown.splice(ENERGY_MOST_PARTS);
+    // A box that would say 0.0 % tells nothing.
+    const telling = shown.filter(i => this.joules(i) >= ENERGY_TELLING * whole).length || shown.length;
+    const rest = this.all ? [] : shown.splice(Math.min(telling, ENERGY_MOST_PARTS));
     const most = shown.length ? this.joules(shown[0]) : 1;
     const field = energyElement('div', 'field');
     /** @type {Map<number, HTMLElement>} */
@@ -116,10 +68,9 @@ class EnergyWalk {
       const row = energyElement('div', 'rank');
       for (const i of shown.filter(k => ranks[k] === rank)) {
         const one = energyElement(inside[i].length ? 'button' : 'div', 'part');
-        one.append(energyElement('span', '', names[i]),
-          energyElement('b', '', (100 * this.joules(i) / whole).toFixed(1) + ' %'));
+        one.append(energyName(names[i]), energyElement('b', '', energyShare(this.joules(i), whole)));
         one.style.setProperty('--share', (this.joules(i) / most).toFixed(3));
-        one.title = this.path(i) + '\n' + energyNumber(this.joules(i)) + ' J';
+        one.title = this.parts.title(i) + '\n' + energyNumber(this.joules(i)) + ' J';
         if (inside[i].length) one.addEventListener('click', () => this.go(i));
         row.append(one);
         boxes.set(i, one);
@@ -128,8 +79,8 @@ class EnergyWalk {
     }
     box.append(field);
     if (rest.length) {
-      const share = 100 * rest.reduce((sum, i) => sum + this.joules(i), 0) / whole;
-      const more = energyElement('button', '', `${rest.length} more, ${share.toFixed(1)} %`);
+      const share = energyShare(rest.reduce((sum, i) => sum + this.joules(i), 0), whole);
+      const more = energyElement('button', '', `${rest.length} more, ${share}`);
       more.addEventListener('click', () => { this.all = true; this.draw(); });
       box.append(more);
     }
@@ -147,11 +98,13 @@ class EnergyWalk {
     svg.innerHTML = '<defs><marker id="edd-head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" ' +
       'markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z"/></marker></defs>';
     const origin = field.getBoundingClientRect();
-    for (const [parent, from, to, phases, order] of this.parts.edges) {
-      const source = boxes.get(from);
-      const target = boxes.get(to);
+    const {edges} = this.parts;
+    for (let i = 0; i < edges.length; i += 3) {
+      const source = boxes.get(edges[i]);
+      const target = boxes.get(edges[i] + edges[i + 1]);
+      const phases = edges[i + 2];
       const wanted = this.phase === ENERGY_ALL ? phases & 11 : phases >> this.phase & 1;
-      if (parent !== this.node || !source || !target || !wanted) continue;
+      if (!source || !target || !wanted) continue;
       const a = source.getBoundingClientRect();
       const b = target.getBoundingClientRect();
       const down = b.top >= a.bottom - 1;
@@ -165,7 +118,7 @@ class EnergyWalk {
       const bend = (y2 - y1) / 2;
       const path = document.createElementNS(space, 'path');
       path.setAttribute('d', `M${x1} ${y1}C${x1 + side} ${y1 + bend} ${x2 + side} ${y2 - bend} ${x2} ${y2}`);
-      path.setAttribute('class', (order ? 'order' : '') + (far ? ' far' : ''));
+      path.setAttribute('class', (phases & ENERGY_ORDER ? 'order' : '') + (far ? ' far' : ''));
       path.setAttribute('marker-end', 'url(#edd-head)');
       svg.append(path);
     }

@@ -206,6 +206,19 @@ EnergyTree make_energy_tree(const Footprint& footprint, const OperationTable& op
   return tree;
 }
 
+TopPart top_part(const EnergyTree& tree) {
+  const auto by_autograd = [&tree](std::size_t part) { return is_autograd(tree.nodes[part].name); };
+  std::size_t node = 0;
+  while (tree.nodes[node].children.size() == 1 && !by_autograd(tree.nodes[node].children.front())) {
+    node = tree.nodes[node].children.front();
+  }
+  const EnergyNode& whole = tree.nodes[node];
+  if (whole.children.empty()) return {node, false, whole.total()};
+  const std::size_t top = whole.children.front();
+  if (by_autograd(top)) return {node, true, whole.energy[static_cast<std::size_t>(Phase::kBackward)]};
+  return {top, false, tree.nodes[top].total()};
+}
+
 std::vector<std::size_t> telling_parts(const EnergyTree& tree, std::size_t most) {
   std::vector<std::size_t> parts = {0};
   std::set<std::size_t> kept;

@@ -52,6 +52,17 @@ struct EnergyTree {
 // is also the beginning of another's ("dense" beside "dense/MatMul") keeps its own energy in a part called "(self)".
 [[nodiscard]] EnergyTree make_energy_tree(const Footprint& footprint, const OperationTable& operations);
 
+// What one sentence about a model should name: a part, or its backward pass alone.
+struct TopPart {
+  std::size_t node = 0;
+  bool backward = false;
+  Joules energy;
+};
+
+// Returns the part with the most energy of those that the model is first divided into. Where that is a function of
+// PyTorch's autograd, whose name says nothing about the model, returns the backward pass of the part that holds it.
+[[nodiscard]] TopPart top_part(const EnergyTree& tree);
+
 // Returns at most `most` parts that together show most of the model: the part with the most energy is divided as long
 // as there is room, down to parts that hold tensors. Parts with less than 2 % of the model are left out.
 [[nodiscard]] std::vector<std::size_t> telling_parts(const EnergyTree& tree, std::size_t most);

@@ -1,4 +1,4 @@
-// Writes the tree of energies as data for web/energy_diagram.js, and one diagram of it for Graphviz.
+// Writes one diagram of the tree of energies for Graphviz.
 #include "report/energy_diagram.h"
 
 #include <fmt/format.h>
@@ -6,20 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <nlohmann/json.hpp>
 
-#include "draw/html_page.h"
 #include "draw/scale.h"
 
 namespace flyball {
 namespace {
-
-// Six significant digits are more than any sensor has.
-double rounded(double value) {
-  if (value == 0.0 || !std::isfinite(value)) return 0.0;
-  const double unit = std::pow(10.0, std::floor(std::log10(std::abs(value))) - 5.0);
-  return std::round(value / unit) * unit;
-}
 
 std::string dot_text(std::string_view text) {
   std::string quoted;
@@ -39,34 +30,6 @@ std::string fill_of(double share) {
 }
 
 }  // namespace
-
-std::string energy_diagram_section(const EnergyTree& tree) {
-  nlohmann::ordered_json names = nlohmann::ordered_json::array();
-  nlohmann::ordered_json parents = nlohmann::ordered_json::array();
-  nlohmann::ordered_json energies = nlohmann::ordered_json::array();
-  nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
-  for (const EnergyNode& node : tree.nodes) {
-    names.push_back(node.name);
-    parents.push_back(node.parent);
-    nlohmann::ordered_json energy = nlohmann::ordered_json::array();
-    for (const Joules joules : node.energy) energy.push_back(rounded(joules.value()));
-    energies.push_back(std::move(energy));
-    ranks.push_back(node.rank);
-  }
-  nlohmann::ordered_json edges = nlohmann::ordered_json::array();
-  for (const EnergyEdge& edge : tree.edges) {
-    edges.push_back({edge.parent, edge.from, edge.to, edge.phases, edge.kind == EdgeKind::kOrder ? 1 : 0});
-  }
-  const nlohmann::ordered_json data = {{"names", std::move(names)},
-                                       {"parents", std::move(parents)},
-                                       {"energy", std::move(energies)},
-                                       {"ranks", std::move(ranks)},
-                                       {"edges", std::move(edges)}};
-  return fmt::format(
-      "<energy-diagram class=\"edd\"><script type=\"application/json\" class=\"edd-data\">{}</script>\n"
-      "<div><p class=\"note\">The diagrams need JavaScript; the tables below do not.</p></div></energy-diagram>\n",
-      script_json(data.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace)));
-}
 
 std::string energy_diagram_dot(const EnergyTree& tree, std::size_t index) {
   const EnergyNode& diagram = tree.nodes[index];

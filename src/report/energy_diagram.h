@@ -9,10 +9,6 @@
 
 namespace flyball {
 
-// Returns a section of a page in which the reader clicks through all diagrams, from the model down to its tensors. The
-// page must contain energy_diagram.css and .js (html_page.h). Without scripts the section shows nothing.
-[[nodiscard]] std::string energy_diagram_section(const EnergyTree& tree);
-
 // Returns one diagram in Graphviz's language, for `dot -Tsvg`. Parts without energy are left out.
 [[nodiscard]] std::string energy_diagram_dot(const EnergyTree& tree, std::size_t node);
 

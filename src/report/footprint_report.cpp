@@ -8,7 +8,7 @@
 #include "draw/html_page.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
-#include "report/energy_diagram.h"
+#include "report/energy_section.h"
 
 namespace flyball {
 namespace {
@@ -30,14 +30,12 @@ std::string headline(const FootprintPage& page) {
   const Joules attributed = footprint.attributed();
   std::string text = fmt::format("{}&nbsp;J measured", grouped_number(footprint.measured().value(), 0));
   if (page.tree != nullptr && !page.tree->nodes.front().children.empty()) {
-    // Starts at the first node whose energy is divided among several parts.
-    std::size_t node = 0;
-    while (page.tree->nodes[node].children.size() == 1) node = page.tree->nodes[node].children.front();
-    if (!page.tree->nodes[node].children.empty()) node = page.tree->nodes[node].children.front();
-    const EnergyNode& most = page.tree->nodes[node];
-    text =
-        fmt::format("<strong>{}</strong> takes {}&nbsp;% of the attributed {}&nbsp;J; {}", escape_markup(most.path),
-                    format_fixed(share_of(most.total(), attributed), 1), grouped_number(attributed.value(), 0), text);
+    const TopPart top = top_part(*page.tree);
+    const std::string& path = page.tree->nodes[top.node].path;
+    std::string what = fmt::format("<strong>{}</strong>", escape_markup(path));
+    if (top.backward) what = path.empty() ? "The backward pass" : "The backward pass of " + what;
+    text = fmt::format("{} takes {}&nbsp;% of the attributed {}&nbsp;J; {}", what,
+                       format_fixed(share_of(top.energy, attributed), 1), grouped_number(attributed.value(), 0), text);
   }
   text += fmt::format(", {}&nbsp;% of it while nothing ran",
                       format_fixed(share_of(footprint.idle(), footprint.measured()), 1));
@@ -135,12 +133,7 @@ std::string footprint_html(const FootprintPage& page) {
     for (const std::string& note : page.notes) body += "<li>" + escape_markup(note) + "</li>";
     body += "</ul>\n";
   }
-  if (page.tree != nullptr) {
-    body +=
-        "<h2>Energy distribution</h2>\n<p>Each box is a part of the model with its share of what is drawn here. Click "
-        "a round one to look inside. Arrows are the dataflow; dashed, the order in which one thread ran them.</p>\n";
-    body += energy_diagram_section(*page.tree);
-  }
+  if (page.tree != nullptr) body += energy_section(*page.tree);
   if (page.power) {
     body += "<h2>Power</h2>\n<p>What the devices drew, and what ran.</p>\n";
     body += in_both_widths([&](int width) { return power_picture_canvas(*page.power, width); });
@@ -149,12 +142,13 @@ std::string footprint_html(const FootprintPage& page) {
     body += "<h2>Top consumers, self-similar layers added up</h2>\n" + row_table(*page.summary, page.top);
   }
   body += "<h2>Top consumers</h2>\n" + row_table(*page.footprint, page.top);
-  return html_document({.title = page.title,
-                        .headline = headline(page),
-                        .body = std::move(body),
-                        .commands = page.commands,
-                        .closing = std::string(kFootprintWords),
-                        .files = {"footprint.css", "energy_diagram.css", "energy_diagram.js"}});
+  return html_document(
+      {.title = page.title,
+       .headline = headline(page),
+       .body = std::move(body),
+       .commands = page.commands,
+       .closing = std::string(kFootprintWords),
+       .files = {"footprint.css", "energy_section.css", "energy_parts.js", "energy_flame.js", "energy_diagram.js"}});
 }
 
 }  // namespace flyball

@@ -26,12 +26,6 @@ constexpr char kSeparator = '\x1f';  // between parts of a key; stands in no JSO
 bool is_step(std::string_view name) { return name.starts_with("ProfilerStep"); }
 bool is_optimizer(std::string_view name) { return name.starts_with("Optimizer."); }
 
-// Whether the name is one such as "AddmmBackward0" or "torch::autograd::AccumulateGrad".
-bool is_backward(std::string_view name) {
-  while (!name.empty() && name.back() >= '0' && name.back() <= '9') name.remove_suffix(1);
-  return name.ends_with("Backward") || name.ends_with("AccumulateGrad");
-}
-
 // "TOP(Net)::forward.layer(Sequential)::forward.0(Layer)::forward." -> "layer/0"
 std::string module_path(std::string_view hierarchy) {
   std::string path;
@@ -323,7 +317,7 @@ void EventRecorder::take_chrome(const JsonEvent& event) {
     default: return;
   }
   if (is_step(event.name)) return cover(record.begin, event.phase == 'X' ? record.end : record.begin);
-  if (is_backward(event.name)) record.phase = Phase::kBackward;
+  if (is_autograd(event.name)) record.phase = Phase::kBackward;
   if (is_optimizer(event.name)) record.phase = Phase::kOptimizer;
   record.lane = lane_of(event.process, event.thread, false) & kLastLane;
   record.name = records_.names.intern(event.name);

@@ -3,6 +3,11 @@
 
 namespace flyball {
 
+bool is_autograd(std::string_view name) {
+  while (!name.empty() && name.back() >= '0' && name.back() <= '9') name.remove_suffix(1);
+  return name.ends_with("Backward") || name.ends_with("AccumulateGrad");
+}
+
 OperationId OperationTable::intern(std::string_view name, Phase phase) {
   auto& index = index_[static_cast<std::size_t>(phase)];
   const auto known = index.find(name);

@@ -24,6 +24,9 @@ struct StringHash {
   std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
 };
 
+// Whether it was PyTorch's autograd that gave this name, such as "AddmmBackward0" or "torch::autograd::AccumulateGrad".
+[[nodiscard]] bool is_autograd(std::string_view name);
+
 // Why one operation comes after another.
 enum class EdgeKind : std::uint8_t {
   kData,      // the second takes what the first produces (TensorFlow's inputs)

@@ -131,5 +131,48 @@ TEST(Activity, SpreadsOverBins) {
   EXPECT_DOUBLE_EQ(bins.activity(0, 2), 0.0);
 }
 
+struct Top {
+  std::string path;
+  bool backward;
+  double joules;
+  bool operator==(const Top&) const = default;
+};
+
+Top top_of(const Model& model) {
+  const EnergyTree tree = make_energy_tree(model.footprint, model.operations);
+  const TopPart top = top_part(tree);
+  return {tree.nodes[top.node].path, top.backward, top.energy.value()};
+}
+
+// net holds everything and tells nothing; of what it is divided into, head takes 6 of 10 J.
+TEST(EnergyTree, TheTopPartIsTheLargestThatTheModelIsDividedInto) {
+  Model model;
+  model.add("net/body/aten::mm", 4);
+  model.add("net/head/aten::mm", 6);
+  EXPECT_EQ(top_of(model), (Top{"net/head", false, 6}));
+  EXPECT_EQ(top_of(Model()), (Top{"", false, 0}));
+}
+
+// Autograd's function takes most, and stands for the backward pass of the layer with all of its functions: 5 + 2 J. One
+// that the model consists of does so, too, and where no part holds it, it is the model's.
+TEST(EnergyTree, AutogradsFunctionsAreTheBackwardPassOfWhatHoldsThem) {
+  Model model;
+  model.add("net/Linear_0/AddmmBackward0/aten::mm", 5, Phase::kBackward);
+  model.add("net/Linear_0/torch::autograd::AccumulateGrad", 2, Phase::kBackward);
+  model.add("net/Linear_0/aten::linear", 4);
+  EXPECT_EQ(top_of(model), (Top{"net/Linear_0", true, 7}));
+  Model bare;
+  bare.add("AddmmBackward0/aten::mm", 5, Phase::kBackward);
+  EXPECT_EQ(top_of(bare), (Top{"", true, 5}));
+}
+
+// The function takes less than the module beside it.
+TEST(EnergyTree, AModuleThatTakesMoreIsNamed) {
+  Model model;
+  model.add("net/AddmmBackward0", 2, Phase::kBackward);
+  model.add("net/body/aten::mm", 3);
+  EXPECT_EQ(top_of(model), (Top{"net/body", false, 3}));
+}
+
 }  // namespace
 }  // namespace flyball
