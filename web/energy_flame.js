@@ -122,6 +122,7 @@ class EnergyFlame {
    */
   go(i, focus) {
     this.node = i;
+    this.focused = i;
     hideTip();
     this.draw();
     if (focus !== undefined) this.focus(focus);
@@ -131,7 +132,7 @@ class EnergyFlame {
   focus(i) {
     const at = Math.max(0, this.boxes.findIndex(box => box.part === i && box.count === 1));
     const element = this.field.children[at];
-    if (element instanceof HTMLElement) element.focus({preventScroll: false});
+    if (element instanceof HTMLElement) element.focus();
   }
 
   /** @param {KeyboardEvent} event */
@@ -271,7 +272,7 @@ class EnergyFlame {
     }
     this.field.style.height = rows * FLAME_ROW + 'px';
     this.crumbs.textContent = '';
-    this.crumbs.append(this.parts.crumbs(this.node, k => this.go(k)));
+    this.crumbs.append(this.parts.crumbs(this.node, k => this.go(k, k)));
     this.tell();
     if (focus) this.focus(this.focused);
   }

@@ -25,17 +25,22 @@ std::string csv_field(const std::string& text) {
 
 double share_of(Joules part, Joules whole) { return whole > Joules(0) ? 100.0 * (part / whole) : 0.0; }
 
+// Whole joules, but of few joules their digits.
+std::string joules_text(Joules joules) {
+  return joules < Joules(100) ? short_number(joules.value()) : grouped_number(joules.value(), 0);
+}
+
 std::string headline(const FootprintPage& page) {
   const Footprint& footprint = *page.footprint;
   const Joules attributed = footprint.attributed();
-  std::string text = fmt::format("{}&nbsp;J measured", grouped_number(footprint.measured().value(), 0));
+  std::string text = fmt::format("{}&nbsp;J measured", joules_text(footprint.measured()));
   if (page.tree != nullptr && !page.tree->nodes.front().children.empty()) {
     const TopPart top = top_part(*page.tree);
     const std::string& path = page.tree->nodes[top.node].path;
     std::string what = fmt::format("<strong>{}</strong>", escape_markup(path));
     if (top.backward) what = path.empty() ? "The backward pass" : "The backward pass of " + what;
     text = fmt::format("{} takes {}&nbsp;% of the attributed {}&nbsp;J; {}", what,
-                       format_fixed(share_of(top.energy, attributed), 1), grouped_number(attributed.value(), 0), text);
+                       format_fixed(share_of(top.energy, attributed), 1), joules_text(attributed), text);
   }
   text += fmt::format(", {}&nbsp;% of it while nothing ran",
                       format_fixed(share_of(footprint.idle(), footprint.measured()), 1));

@@ -110,7 +110,7 @@ TEST(Account, SummarisesAndWritesFiles) {
   EXPECT_EQ(footprint.at("footprint").at(0).at("name"), "m/layer_*/dense/MatMul");
   EXPECT_NEAR(footprint.at("footprint").at(0).at("energy_j"), 50.0, 1e-7);
   EXPECT_THAT(file_text(traces.folder / "f.csv"), HasSubstr("m/layer_*/dense/MatMul,CPU:0,forward,50"));
-  EXPECT_THAT(file_text(traces.folder / "f.html"), HasSubstr("edd-data"));
+  EXPECT_THAT(file_text(traces.folder / "f.html"), HasSubstr("energy-data"));
   EXPECT_THAT(file_text(traces.folder / "f.html"), Not(HasSubstr("http://localhost")));
   EXPECT_THAT(file_text(traces.folder / "f.dot"), HasSubstr("layer_1\\n70.00 %"));
 }

@@ -137,7 +137,6 @@ class Tests:
         field.fill("attention")
         expect(page.locator(".flame .box.match")).to_have_count(12)
         expect(page.locator(".flame .box.aside[aria-label^=mlp]")).to_have_count(12)
-        page.screenshot(path=PICTURES / "footprint-search.png", full_page=True)
         field.press("Enter")
         expect(page.locator(".flame .crumbs button").last).to_have_text("attention")
         field.press("Escape")
@@ -183,6 +182,7 @@ class Tests:
         expect(page.locator(".tip")).to_contain_text("forward 0.01\u00a0J, backward 0.02\u00a0J")
         page.locator(".flame .crumbs").get_by_role("button", name="layers").click()
         expect(page.locator(".flame .box[aria-level='2']")).to_have_count(LAYERS)
+        self.expect_focus(page, "layers, ")  # and not lost with the button
         page.context.close()
 
     # A part in a thousand parts as large has no pixel to be seen at; one box stands for those that lack room.
@@ -215,6 +215,8 @@ class Tests:
             for scheme in ("light", "dark"):
                 page = self.open(self.page_of_model, width, scheme)
                 self.seen(page, f"{width}-{scheme}")
+                page.get_by_role("searchbox").fill("attention")
+                self.seen(page, f"{width}-{scheme}-search")
                 page.context.close()
 
     def hostile(self):

@@ -96,7 +96,7 @@ TEST(EnergySection, ScriptsFindWhatTheyAskFor) {
 
 TEST(EnergySection, AnEmptyModelIsOnePart) {
   const nlohmann::json data = testing::script_data(energy_section(Model().tree()));
-  EXPECT_EQ(data.at("depths"), nlohmann::json({0}));
+  EXPECT_EQ(data.at("depths"), nlohmann::json::parse("[0]"));
   EXPECT_EQ(data.at("joules"), nlohmann::json::parse("[[0], [0], [0], [0]]"));
 }
 
