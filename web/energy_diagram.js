@@ -9,9 +9,7 @@ class EnergyWalk {
   constructor(host) {
     this.host = host;
     this.parts = new EnergyParts(host);
-    const wanted = decodeURI(location.hash.slice(1));
-    const {inside} = this.parts;
-    this.node = wanted ? Math.max(0, inside.findIndex((some, i) => some.length && this.parts.path(i) === wanted)) : 0;
+    this.node = this.addressed();
     this.phase = ENERGY_ALL;
     this.all = false;
     let width = 0;
@@ -19,6 +17,18 @@ class EnergyWalk {
       if (host.clientWidth !== width) this.draw();
       width = host.clientWidth;
     }).observe(host);
+  }
+
+  // The part that the page's address names, or the model.
+  addressed() {
+    const {inside} = this.parts;
+    let wanted = '';
+    try {
+      wanted = decodeURI(location.hash.slice(1));
+    } catch {
+      // An address that somebody has cut off in the middle of a letter names nothing.
+    }
+    return wanted ? Math.max(0, inside.findIndex((some, i) => some.length && this.parts.path(i) === wanted)) : 0;
   }
 
   /** @param {number} i */

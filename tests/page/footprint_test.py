@@ -23,7 +23,7 @@ LAYERS = 12
 MODULES = ("attention/query", "attention/key", "attention/value", "attention/output", "mlp/up", "mlp/down")
 SCRIPT = "<|script><script>window.hostile = 1<|script><img src=x onerror='window.hostile = 2'>"
 HOSTILE = (SCRIPT, "\u202eمهمة \u202e تدريب", "x" * 10000, "a/" * 300 + "deep", "one_word_after_another_" * 9)
-NAMES = ("search", "keyboard", "mouse", "narrow", "looks", "hostile")
+NAMES = ("search", "keyboard", "mouse", "address", "narrow", "looks", "hostile")
 LONG_MS = 10 * 1000  # ms; nothing here is about speed
 
 
@@ -100,7 +100,7 @@ class Tests:
             self.failed.add(self.current)
             print(f"  FAILED {what}: {detail}", flush=True)
 
-    def open(self, file, width=1400, scheme="light"):
+    def open(self, file, width=1400, scheme="light", fragment=""):
         context = self.browser.new_context(viewport={"width": width, "height": WIDTHS[width]}, color_scheme=scheme,
                                            reduced_motion="reduce")
         context.set_default_timeout(LONG_MS)
@@ -108,7 +108,7 @@ class Tests:
         page.on("console", lambda message: self.check("console", message.type not in ("error", "warning"), message.text))
         page.on("pageerror", lambda error: self.check("console", False, str(error)))
         page.on("request", lambda request: self.check("requests", request.url.startswith("file:"), request.url))
-        page.goto(file.as_uri())
+        page.goto(file.as_uri() + fragment)
         expect(page.locator(".flame .box").first).to_be_visible()
         return page
 
@@ -184,6 +184,13 @@ class Tests:
         expect(page.locator(".flame .box[aria-level='2']")).to_have_count(LAYERS)
         self.expect_focus(page, "layers, ")  # and not lost with the button
         page.context.close()
+
+    # An address that names a part shows its diagram; one that is no text shows the model's.
+    def address(self):
+        for fragment, way in {"#net/layers/1": "model/net/layers/1", "#%E0%A4%A": "model"}.items():
+            page = self.open(self.page_of_model, fragment=fragment)
+            expect(page.locator(".edd .crumbs")).to_have_text(way)
+            page.context.close()
 
     # A part in a thousand parts as large has no pixel to be seen at; one box stands for those that lack room.
     def narrow(self):
