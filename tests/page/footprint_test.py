@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The page of `flyball account --html` in a real Chromium: the flame graph is searched and walked through by mouse and by
-keyboard alone; the page at three widths, dark and light, without an error on the console and without a serious fault
-that axe finds; and with hostile names. Run by `make page`; pictures land in build/page/. Names of tests run these alone.
+"""The page of `flyball account --html` in a real Chromium: the flame graph is searched and walked through by mouse and
+by keyboard alone; the page at three widths, dark and light, without an error on the console and without a serious fault
+that axe finds; and with hostile names. Run by `make page`; pictures land in build/page/. Names of tests run these
+alone.
 """
 
 import json
@@ -28,7 +29,7 @@ LONG_MS = 10 * 1000  # ms; nothing here is about speed
 
 
 class Trace:
-    """What PyTorch's profiler writes of a program of one thread on a processor that draws 100 W: one thing at a time."""
+    """What PyTorch's profiler writes of a program of one thread, on a processor that draws 100 W."""
 
     def __init__(self):
         self.now = 0  # us
@@ -54,14 +55,14 @@ class Trace:
             {"schemaVersion": 1, "baseTimeNanoseconds": 1700000000000000000, "traceEvents": self.events}))
         rows = (f"{1700000000 + k / 1000:.3f},CPU:0,100\n" for k in range(self.now // 1000 + 2))
         (folder / "power.csv").write_text("timestamp,device,power_w\n" + "".join(rows))
-        subprocess.run([BUILD / "flyball", "account", "--events", folder / "trace.json", "--power", folder / "power.csv",
-                        "--html", folder / "account.html"], check=True, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
+        subprocess.run([BUILD / "flyball", "account", "--events", folder / "trace.json", "--power",
+                        folder / "power.csv", "--html", folder / "account.html"], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return folder / "account.html"
 
 
 def model():
-    """24 ms: 72 linear layers with 100 us forward and 200 us backward, 0.9 of the whole, and 2.4 ms of the optimizer."""
+    """24 ms: 72 linear layers of 100 us forward and 200 us backward, 90 % of it, and 2.4 ms of the optimizer."""
     trace = Trace()
     layers = [f"net/layers/{layer}/{module}" for layer in range(LAYERS) for module in MODULES]
     for number, path in enumerate(layers):
@@ -105,7 +106,8 @@ class Tests:
                                            reduced_motion="reduce")
         context.set_default_timeout(LONG_MS)
         page = context.new_page()
-        page.on("console", lambda message: self.check("console", message.type not in ("error", "warning"), message.text))
+        page.on("console", lambda message: self.check(
+            "console", message.type not in ("error", "warning"), message.text))
         page.on("pageerror", lambda error: self.check("console", False, str(error)))
         page.on("request", lambda request: self.check("requests", request.url.startswith("file:"), request.url))
         page.goto(file.as_uri() + fragment)
@@ -158,7 +160,8 @@ class Tests:
         self.expect_focus(page, "0, 0.18")
         page.keyboard.press("ArrowRight")
         self.expect_focus(page, "1, 0.18")
-        expect(page.locator(".flame .details")).to_contain_text("net/layers/1 0.18\u00a0J, 7.5\u00a0% of the model, none")
+        words = "net/layers/1 0.18\u00a0J, 7.5\u00a0% of the model, none of it its own"
+        expect(page.locator(".flame .details")).to_contain_text(words)
         page.keyboard.press("Enter")
         expect(page.locator(".flame .crumbs")).to_have_text("model/net/layers/1")
         self.expect_focus(page, "1, 0.18")
@@ -196,7 +199,8 @@ class Tests:
     def narrow(self):
         trace = Trace()
         for k in range(4000):
-            trace.within(f"net/{k}", lambda k=k: trace.run("cpu_op", "aten::mm", lambda: trace.wait(20 if k else 80000)))
+            trace.within(f"net/{k}", lambda k=k: trace.run(
+                "cpu_op", "aten::mm", lambda: trace.wait(20 if k else 80000)))
         page = self.open(trace.account(self.made("narrow")))
         expect(page.locator(".flame .box.joined")).to_have_text("3999 more50.0\u00a0%")  # 80 ms as well
         self.check("narrow", page.locator(".flame .box").count() == 5, "more than model, net, 0, its mm and the rest")
