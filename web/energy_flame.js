@@ -1,6 +1,6 @@
 // <energy-flame>: a flame graph of joules (src/report/energy_section.cpp). A row of boxes under another shows what
 // these hold, each as wide as its joules; what a part takes beside its parts stays blank under it. Boxes are HTML
-// elements of a tree, drawn anew for each zoom: there are never more of them than pixels to show them in. Nothing moves.
+// elements of a tree, drawn anew for each zoom: there are never more of them than pixels to show them. Nothing moves.
 
 const FLAME_ROW = 26;
 // In pixels: what is narrower cannot be pointed at and is joined with its neighbours.

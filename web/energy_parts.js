@@ -4,7 +4,7 @@
 /**
  * Parts, depth first; of those in one part the one with the most energy first. `words` are the different names; of
  * each part, `names` is its name's index, `depths` how many parts hold it and `ranks` its row in the diagram. `joules`
- * are, by phase, those of each part that holds no other. An edge is three numbers: the part that it comes from, how many
+ * are, by phase, those of each part that holds no other. An edge is three numbers: the part it comes from, how many
  * parts further on the one stands that it leads to, and the bits of its phases, with 16 where it is an order only.
  * @typedef {{words: string[], names: number[], depths: number[], ranks: number[], joules: number[][],
  * edges: number[]}} EnergyData
