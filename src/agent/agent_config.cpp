@@ -139,7 +139,7 @@ class ConfigFile final : TomlFile {
     return all;
   }
 
-  // Reads [access]: users = [...], remote = true, gpu.0 = [...].
+  // Reads [access]: users = [...], remote = true, remote_ends_leases = false, gpu.0 = [...].
   void access(const toml::node& node, AccessRules& rules) const {
     const auto* table = node.as_table();
     if (table == nullptr) fail(node, "this must be a table", "write [access]");
@@ -147,6 +147,7 @@ class ConfigFile final : TomlFile {
         {"users", [&](const toml::node& value) { rules.everywhere = users(value); }},
         {"slow_others", [&](const toml::node& value) { rules.slow_others = boolean(value); }},
         {"remote", [&](const toml::node& value) { rules.remote = boolean(value); }},
+        {"remote_ends_leases", [&](const toml::node& value) { rules.remote_ends_leases = boolean(value); }},
         {"gpu", [&](const toml::node& value) { gpus(value, rules); }},
     };
     each(*table, keys);

@@ -35,7 +35,7 @@ bool sets_something(const SettingsChange& change) {
 // The whole identifier is for those who may end the lease; others read the log, too.
 std::string short_id(const std::string& id) { return id.substr(0, 8); }
 
-// A holder that gives its lease back, or from whom an operator takes it, is not lost. An agent that stops cannot tell.
+// A holder that gives its lease back, or has it taken away by root, is not lost. An agent that stops cannot tell.
 Ending ending_of(LeaseEnd why) {
   const bool given_back = why == LeaseEnd::kReleased || why == LeaseEnd::kRevoked || why == LeaseEnd::kOtherUser;
   return given_back ? Ending::kReleased : Ending::kLost;
@@ -361,7 +361,7 @@ void LeaseKeeper::release(const std::string& id, const Claimant& who, Done done)
     log_event(LogLevel::kNotice, "lease_taken_away", {{"lease", short_id(id)}, {"by", who.as_holder().text()}});
     table_.bar(lease, monotonic_now());
   }
-  end(id, own ? LeaseEnd::kReleased : LeaseEnd::kRevoked);
+  end(id, own ? LeaseEnd::kReleased : who.is_root() ? LeaseEnd::kRevoked : LeaseEnd::kTakenAway);
   answer_when_restored(gpus, std::move(done));
 }
 

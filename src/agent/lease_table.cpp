@@ -15,6 +15,7 @@ namespace {
 using Reason = LeaseRefused::Reason;
 
 constexpr std::size_t kRememberedEnds = 256;
+constexpr std::size_t kMostBarred = 1024;
 
 // Whether silence ends the lease: not while it is being prepared, and not without a timeout.
 bool is_timed(const Lease& lease) { return lease.heartbeat_timeout.value() > 0 && !lease.preparing; }
@@ -48,7 +49,8 @@ std::string_view description_of(LeaseEnd end) {
     case LeaseEnd::kProcessDied: return "its process ended";
     case LeaseEnd::kSilent: return "its heartbeats stopped";
     case LeaseEnd::kGpuLost: return "a GPU of it was lost";
-    case LeaseEnd::kRevoked: return "an operator took it away";
+    case LeaseEnd::kRevoked: return "root took it away";
+    case LeaseEnd::kTakenAway: return "its user or an operator took it away";
     case LeaseEnd::kOtherUser: return "another user's process runs on a GPU of it";
     case LeaseEnd::kAgentStop: return "the agent is stopping";
     case LeaseEnd::kNoJournal: return "it could not begin";
@@ -71,13 +73,6 @@ LeaseInfo Lease::info(Nanoseconds now) const {
   info.age = to_seconds(now - granted);
   info.settings = settings;
   return info;
-}
-
-LeaseInfo Lease::info_for(const Claimant& reader, bool may_end_all, Nanoseconds now) const {
-  LeaseInfo shown = info(now);
-  const bool own = holder.local ? holder.same_user(reader) : holder.same_process(reader);
-  if (!own && !may_end_all) shown.id.clear();
-  return shown;
 }
 
 bool Lease::belongs_to(const Claimant& who) const {
@@ -107,7 +102,9 @@ bool AccessRules::allows(std::size_t gpu, const Claimant& who) const {
 
 bool AccessRules::may_slow_others(const Claimant& who) const { return slow_others || !who.local || who.is_root(); }
 
-bool AccessRules::may_end_all(const Claimant& who) const { return who.local ? who.is_root() : remote; }
+bool AccessRules::may_end_all(const Claimant& who) const {
+  return who.local ? who.is_root() : remote && remote_ends_leases;
+}
 
 LeaseTable::LeaseTable(std::size_t gpu_count, AccessRules rules) : gpu_count_(gpu_count), rules_(std::move(rules)) {}
 
@@ -142,14 +139,19 @@ void LeaseTable::check_not_barred(std::size_t gpu, const Claimant& who, Nanoseco
   std::erase_if(barred_, [&](const Barred& one) { return one.until <= now; });
   for (const Barred& one : barred_) {
     if (!one.who.same_process(who) || std::find(one.gpus.begin(), one.gpus.end(), gpu) == one.gpus.end()) continue;
-    throw LeaseRefused(
-        Reason::kForbidden,
-        fmt::format("an operator took a lease of GPU {} away from {}; it may take the next one in {:.0f} s", gpu,
-                    who.as_holder().text(), std::ceil(to_seconds(one.until - now).value())));
+    throw LeaseRefused(Reason::kForbidden,
+                       fmt::format("a lease of GPU {} was taken away from {}; it may take the next one in {:.0f} s",
+                                   gpu, who.as_holder().text(), std::ceil(to_seconds(one.until - now).value())));
   }
 }
 
 void LeaseTable::bar(const Lease& lease, Nanoseconds now) {
+  const auto& settings = lease.settings;
+  if (std::any_of(settings.begin(), settings.end(), [](const auto& one) { return one.second.lost_power_limit; }))
+    return;
+  std::erase_if(barred_,
+                [&](const Barred& one) { return one.gpus == lease.gpus && one.who.same_process(lease.holder); });
+  if (barred_.size() == kMostBarred) barred_.erase(barred_.begin());
   barred_.push_back({lease.holder, lease.gpus, now + to_nanoseconds(kBarred)});
 }
 
@@ -202,6 +204,7 @@ void LeaseTable::begin(const std::string& id, Nanoseconds now) {
 const Lease& LeaseTable::implicit(std::size_t gpu, const Claimant& who, const std::vector<Knob>& knobs, bool shared,
                                   Seconds timeout, Nanoseconds now) {
   check_gpu(gpu, who);
+  check_not_barred(gpu, who, now);
   const auto held = by_gpu_.find(gpu);
   if (held != by_gpu_.end()) {
     Lease& lease = leases_.at(held->second);
@@ -217,7 +220,6 @@ const Lease& LeaseTable::implicit(std::size_t gpu, const Claimant& who, const st
     lease.heard = now;
     return lease;
   }
-  check_not_barred(gpu, who, now);
   Lease lease;
   lease.holder = who;
   lease.gpus = {gpu};
@@ -280,7 +282,7 @@ const Lease& LeaseTable::check_write(const std::string& id, std::size_t gpu, con
 
 const Lease& LeaseTable::check_release(const std::string& id, const Claimant& who) const {
   const Lease* lease = find(id);
-  if (lease != nullptr && rules_.may_end_all(who)) return *lease;
+  if (lease != nullptr && may_end(*lease, who)) return *lease;
   return const_cast<LeaseTable*>(this)->checked(id, who);
 }
 
@@ -316,8 +318,14 @@ std::optional<Lease> LeaseTable::end(const std::string& id, LeaseEnd why) {
   return lease;
 }
 
+bool LeaseTable::may_end(const Lease& lease, const Claimant& who) const {
+  return lease.belongs_to(who) || (lease.holder.local && lease.holder.same_user(who)) || rules_.may_end_all(who);
+}
+
 LeaseInfo LeaseTable::info_for(const Lease& lease, const Claimant& reader, Nanoseconds now) const {
-  return lease.info_for(reader, rules_.may_end_all(reader), now);
+  LeaseInfo shown = lease.info(now);
+  if (!may_end(lease, reader)) shown.id.clear();
+  return shown;
 }
 
 const Lease* LeaseTable::find(const std::string& id) const {

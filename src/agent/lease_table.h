@@ -49,14 +49,15 @@ enum class LeaseEnd {
   kProcessDied,
   kSilent,     // no heartbeat in time
   kGpuLost,    // one of its GPUs fell off the bus
-  kRevoked,    // an operator took it away
+  kRevoked,    // root took it away
+  kTakenAway,  // its user or an operator did, from another process
   kOtherUser,  // another user's process came to one of its GPUs
   kAgentStop,  // the agent is stopping
   kNoJournal,  // it could not be recorded, or a GPU did not answer, so it never began
 };
 template <>
 inline constexpr auto kNamesOf<LeaseEnd> = name_list("released", "disconnected", "process_died", "silent", "gpu_lost",
-                                                     "revoked", "other_user", "agent_stop", "not_begun");
+                                                     "revoked", "taken_away", "other_user", "agent_stop", "not_begun");
 [[nodiscard]] std::string_view description_of(LeaseEnd end);  // "its heartbeats stopped"
 
 class LeaseRefused : public Error {
@@ -98,9 +99,6 @@ struct Lease {
   std::set<std::size_t> alone;  // GPUs on which no process of another user was found
 
   [[nodiscard]] LeaseInfo info(Nanoseconds now) const;
-  // Returns what `reader` may see of it: the identifier is left out unless the lease is the user's own, or they
-  // `may_end_all`.
-  [[nodiscard]] LeaseInfo info_for(const Claimant& reader, bool may_end_all, Nanoseconds now) const;
   [[nodiscard]] bool belongs_to(const Claimant& who) const;  // who may change and end it
   [[nodiscard]] GpuSettings settings_of(std::size_t gpu) const;
   // Returns the change without the resets of what the lease has not set: a user's reset does not undo what an operator
@@ -114,11 +112,12 @@ struct AccessRules {
   std::map<std::size_t, std::set<uid_t>> of_gpu;  // in place of `everywhere`, for these GPUs
   bool slow_others = false;                       // whether they may set a GPU on which another user's process runs
   bool remote = true;                             // whether TCP clients (who have shown the token) may
+  bool remote_ends_leases = false;                // whether they may end other clients' leases
   bool remote_lacks_token = false;  // why `remote` is false: the agent has no token that a client could show
   [[nodiscard]] bool allows(std::size_t gpu, const Claimant& who) const;  // root always may
   // Root may, and who comes over TCP with the token, which is the operator's permission.
   [[nodiscard]] bool may_slow_others(const Claimant& who) const;
-  // Whether they may end other users' leases: root, and who comes over TCP with the token.
+  // Whether they may end other users' leases: root, and who comes over TCP with the token where the rules say so.
   [[nodiscard]] bool may_end_all(const Claimant& who) const;
 };
 
@@ -149,7 +148,8 @@ class LeaseTable {
   void check_cap(std::size_t gpu, const Claimant& who) const;
   // Returns the lease if `who` may end it.
   const Lease& check_release(const std::string& id, const Claimant& who) const;
-  // Keeps the lease's process from its GPUs for kBarred, as long as this table lives.
+  // Keeps the lease's process from its GPUs for kBarred, as long as this table lives. Not where the lease has stated a
+  // limit for its loss: that is how those who keep a budget hold GPUs low, and they are to come back.
   void bar(const Lease& lease, Nanoseconds now);
 
   void touch(const std::string& id, Nanoseconds now);  // a sign of life that the agent itself has seen
@@ -161,6 +161,9 @@ class LeaseTable {
   [[nodiscard]] const AccessRules& rules() const { return rules_; }
   [[nodiscard]] const Lease* find(const std::string& id) const;
   [[nodiscard]] const Lease* on_gpu(std::size_t gpu) const;
+  // Its holder and its user's other processes may end a lease, and those who may end all.
+  [[nodiscard]] bool may_end(const Lease& lease, const Claimant& who) const;
+  // Returns what `reader` may see of it: without the identifier, unless they may end it.
   [[nodiscard]] LeaseInfo info_for(const Lease& lease, const Claimant& reader, Nanoseconds now) const;
   [[nodiscard]] std::vector<const Lease*> all() const;
   [[nodiscard]] std::vector<std::string> of_connection(std::uint64_t connection) const;  // bound to it

@@ -82,7 +82,7 @@ std::string read_standard_input(const InterruptGuard& guard) {
     pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
     const int ready = ::poll(&input, 1, kPollMilliseconds);
     guard.throw_if_interrupted();
-    if (ready == 0) continue;
+    if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
     const ssize_t count = ::read(STDIN_FILENO, block.data(), block.size());
     const int reason = errno;
     if (count == 0) return text;

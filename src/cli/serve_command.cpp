@@ -109,6 +109,7 @@ PlanningServerOptions server_options(const ServeOptions& options) {
                     kShortestSilence.value()));
   }
   server.log = [](const std::string& words) { print_report(fmt::format("flyball serve: {}\n", words)); };
+  server.fleet.log = server.log;
   server.http.connections = most_connections();
   return server;
 }

@@ -15,6 +15,12 @@
 
 namespace flyball {
 
+namespace {
+
+constexpr std::size_t kMostOrders = 64;  // of a node, at a time
+
+}  // namespace
+
 class NodeWatch::Node {
  public:
   Node(const std::string& name, const std::string& address, const NodeWatchOptions& options)
@@ -29,9 +35,14 @@ class NodeWatch::Node {
   void stop() { thread_->stop(); }
 
   void end_lease(std::string lease, Done done) {
-    const std::lock_guard lock(mutex_);
-    orders_.push_back({std::move(lease), std::move(done), {}});
-    thread_->wake();
+    {
+      const std::lock_guard lock(mutex_);
+      if (orders_.size() < kMostOrders) {
+        orders_.push_back({std::move(lease), std::move(done), {}});
+        return thread_->wake();
+      }
+    }
+    done({429, fmt::format("{} orders for {} are waiting, the most there may be", kMostOrders, told_.node)});
   }
 
   [[nodiscard]] WatchedNode told() const {
@@ -56,14 +67,20 @@ class NodeWatch::Node {
       const std::lock_guard lock(mutex_);
       orders.swap(orders_);
     }
+    bool answers = true;
     for (Order& order : orders) {
+      if (!answers) {
+        order.outcome = {502, fmt::format("the agent of {} does not answer", told_.node)};
+        continue;
+      }
       try {
         client_.end_lease(order.lease);
       } catch (const AgentRefusal& refusal) {
         // A token that the agent does not take is this program's trouble, not that of who asked.
-        const unsigned status = refusal.status() == 401 || refusal.status() >= 500 ? 502 : refusal.status();
+        const unsigned status = refusal.status() == 401 ? 502 : refusal.status();
         order.outcome = {status, fmt::format("the agent of {} says: {}", told_.node, refusal.what())};
       } catch (const Error& error) {
+        answers = false;
         order.outcome = {502, fmt::format("the agent of {} does not answer: {}", told_.node, error.what())};
       }
     }

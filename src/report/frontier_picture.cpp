@@ -52,8 +52,8 @@ PlotPoint point_of(const Frontier& frontier, std::size_t i) {
   return {frontier.time(i).value(), frontier.energy(i).value()};
 }
 
-// The points that are worth choosing: up to the one of least energy those than which no faster one takes less, and
-// beyond it, where only waiting for others is a reason to go, those than which no slower one takes less.
+// The points that are worth choosing. Up to the one of least energy each takes less than every faster one; beyond it,
+// where only waiting for others is a reason to go, each takes less than every slower one.
 std::vector<std::size_t> worthwhile_points(const Frontier& frontier) {
   std::size_t least = 0;
   for (std::size_t i = 1; i < frontier.size(); ++i) {
@@ -303,7 +303,7 @@ class FrontierPlot {
       const std::string title = hover_text(curve.name, points[i], frontier.lower_bound(worthwhile[i]).value());
       if (points.size() <= kDotsUpTo) {
         marker(k, x_(points[i].time), y_(points[i].energy), points.size() == 1 ? 5.5 : 3.0, title);
-      } else {
+      } else if (!narrow_) {  // narrow windows are those of fingers, which cannot hover
         svg_.circle(x_(points[i].time), y_(points[i].energy), 6.0, "hit", title);
       }
     }

@@ -2,7 +2,6 @@
 // pictures that stand as files beside it.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -130,13 +129,13 @@ std::string html_report(const ReportInput& input) {
     body +=
         "<h2>Power</h2>\n<p>What all GPUs of the job draw together over one iteration, each operation at its mean "
         "power. Clocks are drawn as if every change took hold at once.</p>\n";
-    body += in_both_widths([&](int width) { return job_power_picture(input, std::min(width, 760)); });
+    body += in_both_widths([&](int width) { return job_power_picture(input, width); });
   }
 
   body +=
       "<h2>Frontier</h2>\n<p>Every point is a plan: what its clocks give when the iteration is replayed with the "
       "measured options.</p>\n";
-  body += in_both_widths([&](int width) { return frontier_picture(input, std::min(width, 760)); });
+  body += in_both_widths([&](int width) { return frontier_picture(input, width); });
   body += planner_table(input);
   body += frontier_table(input);
 

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 #include <nlohmann/json.hpp>
 
@@ -23,12 +22,12 @@ constexpr Seconds kPeriod{1.0};
 constexpr double kUsualPast = 3600.0;  // s, of a history
 
 enum Table : std::size_t { kNodes, kJobs, kStages, kFleet };
-constexpr std::size_t kMostLease = 64;      // characters of a lease's identifier; the agents' have 32
 constexpr const char* kWholeFleet = "all";  // the fleet's only source
 
 const std::vector<HistoryTable>& tables() {
   static const std::vector<HistoryTable> kTables = {
-      {"nodes", {{"power_w"}, {"clock_mhz"}, {"temperature_c", true}, {"gpus_leased"}, {"gpus_throttled"}}},
+      {"nodes",
+       {{"power_w"}, {"clock_mhz"}, {"asked_clock_mhz"}, {"temperature_c", true}, {"gpus_leased"}, {"gpus_throttled"}}},
       {"jobs",
        {{"power_w"},
         {"iteration_s"},
@@ -58,32 +57,47 @@ bool is_held_back(const WatchedGpu& gpu) {
   });
 }
 
+// Of the clocks that are known.
+class Mean {
+ public:
+  void add(const std::optional<Megahertz>& clock) {
+    if (!clock) return;
+    sum_ += clock->value();
+    ++count_;
+  }
+  [[nodiscard]] std::optional<double> value() const { return count_ > 0 ? std::optional(sum_ / count_) : std::nullopt; }
+
+ private:
+  double sum_ = 0.0;
+  int count_ = 0;
+};
+
 HistoryFigures figures_of(const WatchedNode& node) {
   std::optional<double> power;
-  std::optional<double> clocks;
+  Mean clock;
+  Mean asked;
   std::optional<double> temperature;
   double leased = 0.0;
   double throttled = 0.0;
-  int clocked = 0;
   for (const WatchedGpu& gpu : node.gpus) {
     if (gpu.power) power = power.value_or(0.0) + gpu.power->value();
-    if (gpu.clock) clocks = clocks.value_or(0.0) + gpu.clock->value();
-    clocked += gpu.clock ? 1 : 0;
+    clock.add(gpu.clock);
+    asked.add(gpu.asked_clock ? gpu.asked_clock : gpu.clock_maximum);
     if (gpu.temperature_celsius) temperature = std::max(temperature.value_or(-300.0), *gpu.temperature_celsius);
     leased += gpu.holder.empty() ? 0.0 : 1.0;
     throttled += is_held_back(gpu) ? 1.0 : 0.0;
   }
-  if (clocks) *clocks /= clocked;
-  return {power, clocks, temperature, leased, throttled};
+  return {power, clock.value(), asked.value(), temperature, leased, throttled};
 }
 
 NodeHistoryRow node_row(const History::Row& row) {
   return {row.time,
           quantity<Watts>(row.figures[0]),
           quantity<Megahertz>(row.figures[1]),
-          row.figures[2],
+          quantity<Megahertz>(row.figures[2]),
           row.figures[3],
-          row.figures[4]};
+          row.figures[4],
+          row.figures[5]};
 }
 
 HistoryFigures figures_of(const Job& job, std::optional<double> power) {
@@ -191,9 +205,11 @@ void FleetDesk::end_lease(const Request& request, const Reply& reply) {
   const std::string& node = request.parameters.at("node");
   const std::string& lease = request.parameters.at("lease");
   if (!options_.nodes.addresses.contains(node)) throw HttpError(404, no_node(node));
-  // It becomes a part of the path that the agent is asked for.
-  if (lease.size() > kMostLease || !std::ranges::all_of(lease, [](unsigned char c) { return std::isxdigit(c) != 0; })) {
+  if (!is_lease_id(lease)) {
     throw HttpError(404, fmt::format("node {} has no lease of this identifier; GET /v1/nodes lists them", node));
+  }
+  if (options_.log) {
+    options_.log(fmt::format("{} ends lease {} of node {}", access_.party_of(request), lease.substr(0, 8), node));
   }
   watch_.end_lease(node, lease, [reply](const NodeWatch::Outcome& outcome) {
     if (!outcome.trouble.empty()) return reply.fail(HttpError(outcome.status, outcome.trouble));

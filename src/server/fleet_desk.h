@@ -29,6 +29,7 @@ struct FleetOptions {
   std::optional<double> price_per_kwh;
   std::optional<double> carbon_g_per_kwh;
   std::size_t event_streams = 64;
+  std::function<void(const std::string&)> log;  // what operators order; empty: nothing is logged
 };
 
 // Loop's thread only.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/record.h"
 
@@ -34,6 +35,12 @@ std::vector<Knob> SettingsChange::knobs() const {
   if (memory_clocks) knobs.push_back(Knob::kMemoryClocks);
   if (power_limit || lost_power_limit) knobs.push_back(Knob::kPowerLimit);
   return knobs;
+}
+
+bool is_lease_id(std::string_view text) {
+  constexpr std::size_t kMost = 64;  // the agent's have 32
+  return !text.empty() && text.size() <= kMost &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isxdigit(c) != 0; });
 }
 
 std::string LeaseHolder::text() const {
@@ -173,8 +180,7 @@ Record<LeaseInfo> description_of(const LeaseInfo* /*type*/) {
   using R = LeaseInfo;
   return Record<R>::answer("Lease", kAgentAnswer)
       .field("id", &R::id,
-             "The lease's identifier: 128 random bits in hexadecimal. Null for a reader who is neither the holder's "
-             "user nor an operator (root, or a client over TCP with the token).",
+             "The lease's identifier: 128 random bits in hexadecimal. Null for a reader who may not end the lease.",
              {.empty_is_null = true})
       .field("holder", &R::holder, "Who took the lease.", {.needed = true})
       .field("gpus", &R::gpus, "Indices of the leased GPUs.", {.maximum = kLastGpu})

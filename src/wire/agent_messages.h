@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/described.h"
@@ -99,8 +100,11 @@ struct LeaseHolder {
   [[nodiscard]] std::string text() const;  // "alice (uid 1000, pid 4242)"
 };
 
+// Whether a text may be a lease's identifier: hexadecimal digits, which are no path and no markup.
+[[nodiscard]] bool is_lease_id(std::string_view text);
+
 struct LeaseInfo {
-  std::string id;  // empty for a reader who is neither of its user nor an operator
+  std::string id;  // empty for a reader who may not end the lease
   LeaseHolder holder;
   std::vector<std::size_t> gpus;
   std::vector<Knob> may_set;

@@ -28,7 +28,8 @@ WatchedGpu watched(const GpuStatus& gpu) {
   if (gpu.cap) told.cap = gpu.cap->power_limit;
   if (gpu.cap) told.cap_holder = gpu.cap->holder;
   if (!gpu.lease) return told;
-  told.lease = gpu.lease->id;
+  // It becomes a part of paths that are asked for with an administrator's token, whatever an agent says.
+  if (is_lease_id(gpu.lease->id)) told.lease = gpu.lease->id;
   told.holder = gpu.lease->holder.text();
   told.purpose = gpu.lease->purpose;
   told.job = gpu.lease->job;
@@ -224,6 +225,9 @@ Record<NodeHistoryRow> description_of(const NodeHistoryRow* /*type*/) {
       .field("time_s", &R::time, "Unix time at which the row begins.", {.needed = true})
       .field("power_w", &R::power, "Power of all GPUs of the node.")
       .field("clock_mhz", &R::clock, "Mean SM clock of its GPUs.")
+      .field(
+          "asked_clock_mhz", &R::asked_clock,
+          "Mean of the highest SM clocks that its GPUs may have: what their leases ask for, or the highest there is.")
       .field("temperature_c", &R::temperature_celsius, "Highest temperature of its GPUs.")
       .field("gpus_leased", &R::gpus_leased, "GPUs that somebody had leased.")
       .field("gpus_throttled", &R::gpus_throttled,

@@ -131,6 +131,7 @@ struct NodeHistoryRow {
   Seconds time;  // Unix time of the row's begin
   std::optional<Watts> power;
   std::optional<Megahertz> clock;
+  std::optional<Megahertz> asked_clock;
   std::optional<double> temperature_celsius;
   std::optional<double> gpus_leased;
   std::optional<double> gpus_throttled;

@@ -89,7 +89,7 @@ TEST(LeaseTable, OnlyTheHoldersProcessMayWrite) {
   Claimant reused = user(1000, 10, 2);
   reused.started = 77;  // another process that was given the number
   EXPECT_EQ(refusal([&] { table.check_write(id, 0, sm, reused, 0); }), Reason::kForbidden);
-  EXPECT_EQ(refusal([&] { static_cast<void>(table.check_release(id, user(1000, 99, 2))); }), Reason::kForbidden);
+  EXPECT_EQ(refusal([&] { static_cast<void>(table.check_release(id, user(1001, 99, 2))); }), Reason::kForbidden);
   EXPECT_EQ(refusal([&] { table.heard_from(id, user(1000, 99, 2), 0); }), Reason::kForbidden);
   EXPECT_EQ(refusal([&] { table.check_write(id, 0, sm, user(1001, 10), 0); }, "belongs to"), Reason::kForbidden);
   EXPECT_EQ(refusal([&] { table.check_write(id, 0, sm, user(0, 1), 0); }), Reason::kForbidden);
@@ -125,12 +125,16 @@ TEST(LeaseTable, IdentifiersAreNotGuessedAndNotShownToOthers) {
   EXPECT_EQ(table.info_for(lease, user(1000, 11, 2), 0).id, lease.id);
   EXPECT_EQ(table.info_for(lease, user(0, 1, 2), 0).id, lease.id);
   EXPECT_EQ(table.info_for(lease, user(1001, 10, 2), 0).id, "");
-  EXPECT_EQ(table.info_for(lease, remote(3), 0).id, lease.id) << "who comes over TCP has shown the token";
+  EXPECT_EQ(table.info_for(lease, remote(3), 0).id, "");
   AccessRules rules;
-  rules.remote = false;
+  rules.remote_ends_leases = true;
+  LeaseTable open(1, rules);
+  const Lease& theirs = open.grant(for_gpus({0}), user(1000, 10), 0);
+  EXPECT_EQ(open.info_for(theirs, remote(3), 0).id, theirs.id);
+  rules.remote = false;  // as of an agent without a token
   LeaseTable closed(1, rules);
-  const Lease& theirs = closed.grant(for_gpus({0}), user(1000, 10), 0);
-  EXPECT_EQ(closed.info_for(theirs, remote(3), 0).id, "");
+  const Lease& safe = closed.grant(for_gpus({0}), user(1000, 10), 0);
+  EXPECT_EQ(closed.info_for(safe, remote(3), 0).id, "");
 }
 
 // What is written before a lease begins is the agent's time: asked for at 0, begun at 5 s, silent until 6 s.
@@ -155,17 +159,19 @@ TEST(LeaseTable, OnlyWhatWasAskedForMayBeSet) {
             Reason::kForbidden);
 }
 
-TEST(LeaseTable, OperatorsMayEndALeaseAndOthersMayNot) {
+// Who may kill the process may end its lease: its user and root; over TCP who has the token, where the rules say so.
+TEST(LeaseTable, ItsUserAndOperatorsMayEndALeaseAndOthersMayNot) {
   LeaseTable table(1, {});
   const std::string id = table.grant(for_gpus({0}), user(1000, 10), 0).id;
   EXPECT_EQ(refusal([&] { static_cast<void>(table.check_release(id, user(1001, 10))); }), Reason::kForbidden);
+  EXPECT_EQ(refusal([&] { static_cast<void>(table.check_release(id, remote(5))); }), Reason::kForbidden);
   EXPECT_EQ(table.check_release(id, user(0, 1)).id, id);
-  EXPECT_EQ(table.check_release(id, remote(5)).id, id);
+  EXPECT_EQ(table.check_release(id, user(1000, 99, 2)).id, id);
   AccessRules rules;
-  rules.remote = false;
-  LeaseTable closed(1, rules);
-  const std::string other = closed.grant(for_gpus({0}), user(1000, 10), 0).id;
-  EXPECT_EQ(refusal([&] { static_cast<void>(closed.check_release(other, remote(5))); }), Reason::kForbidden);
+  rules.remote_ends_leases = true;
+  LeaseTable open(1, rules);
+  const std::string other = open.grant(for_gpus({0}), user(1000, 10), 0).id;
+  EXPECT_EQ(open.check_release(other, remote(5)).id, other);
 }
 
 // A trainer takes a new lease within milliseconds of losing one: for ten minutes it does not get it.
@@ -173,14 +179,30 @@ TEST(LeaseTable, AProcessWhoseLeaseWasTakenAwayHasToWait) {
   LeaseTable table(3, {});
   const Lease taken = table.grant(for_gpus({0, 1}), user(1000, 10), 0);
   table.bar(taken, 5 * kSecond);
-  table.end(taken.id, LeaseEnd::kRevoked);
+  table.end(taken.id, LeaseEnd::kTakenAway);
   EXPECT_EQ(refusal([&] { table.grant(for_gpus({1}), user(1000, 10, 2), 5 * kSecond); }, "the next one in 600 s"),
             Reason::kForbidden);
   EXPECT_EQ(refusal([&] { table.implicit(0, user(1000, 10), {}, false, Seconds(0), 604 * kSecond); }, "in 1 s"),
             Reason::kForbidden);
   table.end(table.grant(for_gpus({0}), user(1000, 11, 9), 6 * kSecond).id, LeaseEnd::kReleased);  // another process
   table.grant(for_gpus({2}), user(1000, 10), 6 * kSecond);                                        // another GPU
+  // Nor does it come back by taking over what another process of its user has set meanwhile.
+  const std::string implicit = table.implicit(1, user(1000, 12, 8), {}, true, Seconds(0), 7 * kSecond).id;
+  EXPECT_EQ(refusal([&] { table.implicit(1, user(1000, 10), {}, true, Seconds(0), 8 * kSecond); }), Reason::kForbidden);
+  table.end(implicit, LeaseEnd::kReleased);
   table.grant(for_gpus({0, 1}), user(1000, 10), 605 * kSecond);
+}
+
+// Who keeps a budget states a limit for the loss of the lease, and is to have its GPUs again.
+TEST(LeaseTable, AHolderThatKeepsABudgetNeedNotWait) {
+  LeaseTable table(1, {});
+  const std::string id = table.grant(for_gpus({0}), user(0, 10), 0).id;
+  SettingsChange change;
+  change.lost_power_limit = Watts(180);
+  table.note_change(id, 0, change);
+  table.bar(*table.find(id), 0);
+  table.end(id, LeaseEnd::kTakenAway);
+  table.grant(for_gpus({0}), user(0, 10), kSecond);
 }
 
 TEST(LeaseTable, SilenceEndsALeaseAndSignsOfLifeDoNot) {

@@ -98,7 +98,7 @@ class Running {
     for (int waited = 0; waited < 6000; ++waited) {
       const std::string status = file_text("/proc/" + std::to_string(child_) + "/status");
       const std::size_t caught = status.find(label);
-      if (caught == std::string::npos) return false;  // it has ended
+      if (caught == std::string::npos || status.find("State:\tZ") != std::string::npos) return false;  // it has ended
       if ((std::stoull(status.substr(caught + label.size()), nullptr, 16) & kMask) != 0) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }

@@ -168,6 +168,21 @@ TEST(History, ChoosesItsStep) {
   EXPECT_EQ(step(-32 * kDay, -32 * kDay + 60), HistoryStep::kHours);
 }
 
+// What was kept before there was a figure stays, without it.
+TEST(History, AFileOfBeforeGetsTheFiguresThatCameLater) {
+  const TempFolder folder;
+  const std::string path = folder / "history.db";
+  {
+    History before(path, {{"nodes", {{"power_w"}}}});
+    before.add(Seconds(kBegin), {{0, "n1", {100.0}}});
+  }
+  Past past(path);
+  past.add(kBegin + 1, "n1", 120.0, 51.0);
+  const History::Rows rows = past.read("n1", kBegin, kBegin + 10, kBegin + 10);
+  EXPECT_THAT(figures_of(rows, 0), ElementsAre(100.0, 120.0));
+  EXPECT_THAT(figures_of(rows, 1), ElementsAre(-1.0, 51.0)) << "-1: unknown";
+}
+
 TEST(History, RefusesOtherFiles) {
   const TempFolder folder;
   const std::string text = folder.file("notes.db", std::string(8192, 'x'));

@@ -430,33 +430,74 @@ TEST(Agent, ThePageNeedsNoToken) {
   EXPECT_EQ(stranger.request("GET", "/page/other.js").status, 404u);
 }
 
+LeaseRequest lasting(std::vector<std::size_t> gpus) {
+  LeaseRequest request = for_gpus(std::move(gpus));
+  request.heartbeat_timeout = Seconds(60);  // a busy machine is no holder that is silent
+  return request;
+}
+
+unsigned status_of_ending(AgentClient& client, const std::string& lease) {
+  try {
+    client.end_lease(lease);
+    return 200;
+  } catch (const AgentRefusal& refusal) {
+    return refusal.status();
+  }
+}
+
 // An operator ends a lease that another client holds, and the holder learns why.
 TEST(Agent, AClientWithTheTokenEndsALease) {
   AgentHost host(2, [](AgentConfig& config) {
     config.tcp = HostPort{"127.0.0.1", 0};
     config.token = "0123456789abcdef0123";
+    config.access.remote_ends_leases = true;
   });
-  AgentLease lease = AgentClient(host.endpoint(), "").lease(for_gpus({0, 1}));
+  AgentLease lease = AgentClient(host.endpoint(), "").lease(lasting({0, 1}));
   lease.lock_sm_clocks(1, {Megahertz(1005), Megahertz(1005)});
-  AgentClient operator_(parse_endpoint("127.0.0.1:" + std::to_string(host.tcp_port())), host.config.token);
-  const std::optional<LeaseInfo> seen = operator_.devices().gpus.at(1).lease;
+  AgentClient remote(parse_endpoint("127.0.0.1:" + std::to_string(host.tcp_port())), host.config.token);
+  const std::optional<LeaseInfo> seen = remote.devices().gpus.at(1).lease;
   ASSERT_TRUE(seen);
   EXPECT_EQ(seen->id, lease.info().id);
-  operator_.end_lease(seen->id);
+  EXPECT_EQ(status_of_ending(remote, seen->id), 200u);
   EXPECT_TRUE(host.gpus[1]->at_default()) << "when it is answered";
   try {
     lease.lock_sm_clocks(0, {Megahertz(1005), Megahertz(1005)});
     ADD_FAILURE() << "the lease has not ended";
-  } catch (const AgentRefusal& refusal) {
-    EXPECT_EQ(refusal.status(), 410u);
-    EXPECT_THAT(refusal.what(), HasSubstr("an operator took it away"));
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("its user or an operator took it away"));
   }
-  try {
-    operator_.end_lease(seen->id);
-    ADD_FAILURE() << "it has ended twice";
-  } catch (const AgentRefusal& refusal) {
-    EXPECT_EQ(refusal.status(), 410u);
-  }
+  EXPECT_EQ(status_of_ending(remote, seen->id), 410u);
+}
+
+TEST(Agent, OverTcpNoLeaseIsEndedUnlessTheConfigurationSaysSo) {
+  AgentHost host(1, [](AgentConfig& config) {
+    config.tcp = HostPort{"127.0.0.1", 0};
+    config.token = "0123456789abcdef0123";
+  });
+  const AgentLease lease = AgentClient(host.endpoint(), "").lease(lasting({0}));
+  AgentClient remote(parse_endpoint("127.0.0.1:" + std::to_string(host.tcp_port())), host.config.token);
+  EXPECT_EQ(remote.devices().gpus.at(0).lease.value().id, "");
+  EXPECT_EQ(status_of_ending(remote, lease.info().id), 403u);
+  EXPECT_EQ(lease.lost(), "");
+}
+
+// A cap keeps a cluster below its budget: who takes the lease away does not lift it.
+TEST(Agent, ALeaseThatIsTakenAwayLeavesTheLimitForItsLoss) {
+  AgentHost host(1, [](AgentConfig& config) {
+    config.tcp = HostPort{"127.0.0.1", 0};
+    config.token = "0123456789abcdef0123";
+    config.access.remote_ends_leases = true;
+    config.access.slow_others = true;
+  });
+  LeaseRequest request = lasting({0});
+  request.lost_power_limit = Watts(180);
+  const AgentLease lease = AgentClient(host.endpoint(), "").lease(request);
+  AgentClient remote(parse_endpoint("127.0.0.1:" + std::to_string(host.tcp_port())), host.config.token);
+  EXPECT_EQ(status_of_ending(remote, lease.info().id), 200u);
+  const GpuStatus gpu = remote.devices().gpus.at(0);
+  ASSERT_TRUE(gpu.cap);
+  EXPECT_EQ(gpu.cap->power_limit, Watts(180));
+  (void)AgentClient(host.endpoint(), "").lease(request);  // its holder may come back at once
 }
 
 TEST(Agent, OverTcpTheTokenOpens) {

@@ -76,6 +76,10 @@ TEST_F(Fleet, TellsNodesAndWhatTheirGpusDo) {
   EXPECT_EQ(fleet["gpus"], 5);
   EXPECT_EQ(fleet["gpus_leased"], 1);
   EXPECT_EQ(fleet["power_w"], 100.0 + 101.0 + 100.0 + 101.0 + 102.0);
+  // GPU 0 may have its highest clock, 1410 MHz, and GPU 1 1005: 1207.5 MHz in the mean.
+  (void)ask_until("/v1/nodes/n1/history", [](const nlohmann::json& now) {
+    return !now["rows"].empty() && now["rows"].back()["asked_clock_mhz"] == 1207.5;
+  });
 }
 
 // The server comes to the first agent by its port, with the agents' token, as an operator does.
@@ -84,6 +88,7 @@ class EndingLeases : public ::testing::Test {
   static void open_port(AgentConfig& config) {
     config.tcp = HostPort{"127.0.0.1", 0};
     config.token = "agents-agents-agents-agents";
+    config.access.remote_ends_leases = true;
   }
 
   PlanningServerOptions options() {
@@ -92,6 +97,7 @@ class EndingLeases : public ::testing::Test {
     made.fleet.nodes.addresses = {{"n1", fmt::format("127.0.0.1:{}", first_.tcp_port())},
                                   {"n2", second_.config.socket_path}};
     made.fleet.nodes.token = first_.config.token;
+    made.fleet.nodes.call_limit = Seconds(30);  // a busy machine is no agent that does not answer
     made.fleet.nodes.period = Seconds(0.05);
     return made;
   }
@@ -100,7 +106,7 @@ class EndingLeases : public ::testing::Test {
   static nlohmann::json leased_gpu(Client& client) {
     for (int i = 0; i < 600; ++i) {
       const nlohmann::json node = client.get("/v1/nodes")["nodes"][0];
-      if (node["gpus"].size() == 2 && node["gpus"][1]["holder"] != "") return node["gpus"][1];
+      if (node["gpus"].size() == 2 && !node["gpus"][1]["holder"].get<std::string>().empty()) return node["gpus"][1];
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     ADD_FAILURE() << "the lease is never told";
@@ -112,6 +118,7 @@ class EndingLeases : public ::testing::Test {
   LeaseRequest request_ = [] {
     LeaseRequest request;
     request.gpus = {0, 1};
+    request.heartbeat_timeout = Seconds(60);
     return request;
   }();
 };
@@ -145,11 +152,38 @@ TEST_F(EndingLeases, IsTheAdministrators) {
     ADD_FAILURE() << "its process has the GPUs again at once";
   } catch (const AgentRefusal& refusal) {
     EXPECT_EQ(refusal.status(), 403u);
-    EXPECT_THAT(refusal.what(), HasSubstr("an operator took a lease of GPU 0 away"));
+    EXPECT_THAT(refusal.what(), HasSubstr("a lease of GPU 0 was taken away"));
   }
   second_.kill();
   const Response unreachable = client.ask("DELETE", "/v1/nodes/n2/leases/" + id);
   EXPECT_EQ(unreachable.status, 502u) << unreachable.body;
+}
+
+// The agents' token is the server's trouble: 401 would say that the administrator's is wrong.
+TEST_F(EndingLeases, NeedsTheAgentsToken) {
+  PlanningServerOptions wrong = options();
+  wrong.fleet.nodes.token = "another-another-another-another";
+  const ServerThread server(wrong);
+  const AgentLease lease = AgentClient(first_.endpoint(), "").lease(request_);
+  const Response refused =
+      Client(server.port(), kAdministrator).ask("DELETE", "/v1/nodes/n1/leases/" + lease.info().id);
+  EXPECT_EQ(refused.status, 502u);
+  EXPECT_THAT(refused.body, HasSubstr("the agent of n1 says"));
+  EXPECT_EQ(lease.lost(), "");
+}
+
+// What an agent calls an identifier may be the path of something else, to which a page would show its token.
+TEST(WatchedGpu, HasNoIdentifierThatIsNone) {
+  GpuStatus gpu;
+  gpu.lease.emplace();
+  for (const char* id : {"../../../jobs/night", "a?b", "", "0123/4567"}) {
+    gpu.lease->id = id;
+    EXPECT_EQ(watched(gpu).lease, "") << id;
+  }
+  gpu.lease->id = std::string(65, 'a');
+  EXPECT_EQ(watched(gpu).lease, "");
+  gpu.lease->id = "0123456789abcdefABCDEF";
+  EXPECT_EQ(watched(gpu).lease, "0123456789abcdefABCDEF");
 }
 
 // Whoever reaches a server without an administrator's token may look, and no more.

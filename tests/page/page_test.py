@@ -250,12 +250,13 @@ class Tests:
         page.wait_for_timeout(3000)  # ms; the training asks again within one
         expect(rows).to_have_count(7)
         page.context.close()
-        # Who may not end one sees no button.
-        page = self.open("nodes/n1", token=False)
-        page.expected.append("401")
-        expect(page.locator("h1")).to_be_visible()
-        self.check("leases", page.get_by_role("button", name="End").count() == 0, "there is a button without a token")
-        page.context.close()
+        # An agent that does not give the right to clients by its port shows no identifier, and the page no button.
+        with self.world.lease_of_n2():
+            page = self.open("", at=self.world.other_agent)
+            expect(page.locator(".leases tbody tr")).to_have_count(1)
+            expect(page.locator(".leases .note").first).to_contain_text("Ending a lease takes a token")
+            self.check("leases", page.locator(".leases button").count() == 0, "there is a button without the right")
+            page.context.close()
 
     # The agent's own page, on its port: its token shows the node; a lease is ended there, too.
     def agent(self):

@@ -56,6 +56,8 @@ class World:
         self.token = secrets.token_hex(20)
         # By its port and a token the server may end leases, whoever runs it.
         self.agent = Place(f"http://127.0.0.1:{free_port()}", secrets.token_hex(20))
+        self.other_agent = Place(f"http://127.0.0.1:{free_port()}", self.agent.token)
+        (self.folder / "agent.toml").write_text("[access]\nremote_ends_leases = true\n")
         for name, text in (("token", self.token), ("agents-token", self.agent.token)):
             (self.folder / name).touch(0o600)
             (self.folder / name).write_text(text)
@@ -95,7 +97,8 @@ class World:
     def start_agent(self, node):
         self.start(f"agent-{node}", [BUILD / "flyball", "agent", "--socket", self.folder / f"{node}.sock", "--state-dir",
                                      self.folder / f"{node}-state", "--token-file", self.folder / "agents-token",
-                                     *(["--tcp", self.agent.address[7:]] if node == "n1" else [])],
+                                     *(["--tcp", self.agent.address[7:], "--config", self.folder / "agent.toml"]
+                                       if node == "n1" else ["--tcp", self.other_agent.address[7:]])],
                    self.boards[node])
         wait_until(f"the agent of {node}", (self.folder / f"{node}.sock").exists)
 
@@ -122,6 +125,16 @@ class World:
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{path}: {error.read().decode()}") from error
         return json.loads(text) if text else None
+
+    @contextlib.contextmanager
+    def lease_of_n2(self):
+        """Somebody has leased a GPU of the second node meanwhile."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as agent:
+            agent.connect(str(self.folder / "n2.sock"))
+            body = json.dumps({"gpus": [0], "heartbeat_timeout_s": 60})
+            agent.sendall(f"POST /v1/leases HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+            assert b"201" in agent.recv(65536).split(b"\r\n")[0]
+            yield
 
     def request(self, path, method):
         """The status of an answer."""

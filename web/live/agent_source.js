@@ -30,23 +30,25 @@ function watchedGpu(gpu) {
 
 /**
  * Of those figures that are known.
- * @param {Gpu[]} gpus
- * @param {'power_w' | 'clock_mhz' | 'temperature_c'} name
+ * @param {Figure[]} figures
  * @param {(all: number[]) => number} joined
  */
-function figureOf(gpus, name, joined) {
-  const known = /** @type {number[]} */ (gpus.map(gpu => gpu[name]).filter(value => typeof value === 'number'));
+function figureOf(figures, joined) {
+  const known = /** @type {number[]} */ (figures.filter(value => typeof value === 'number'));
   return known.length > 0 ? joined(known) : null;
 }
 
 /** @param {number[]} all */
 const sumOf = all => all.reduce((sum, one) => sum + one, 0);
+/** @param {number[]} all */
+const meanOf = all => sumOf(all) / all.length;
 
 class AgentSource extends Asker {
   constructor() {
     super('agent');
     this.longest = kSecondsKept;
-    /** @type {{time_s: number, power_w: Figure, clock_mhz: Figure, temperature_c: Figure}[]} a second each */
+    /** @type {{time_s: number, power_w: Figure, clock_mhz: Figure, asked_clock_mhz: Figure,
+     *   temperature_c: Figure}[]} a second each */
     this.rows = [];
   }
 
@@ -71,12 +73,13 @@ class AgentSource extends Asker {
       throw error;
     }
     if (this.state !== 'live') this.become('live', '');
-    const gpus = told.gpus.map(watchedGpu);
+    const gpus = /** @type {Gpu[]} */ (told.gpus.map(watchedGpu));
     const now = Math.floor(serverTime() / 1000);
     this.rows = this.rows.filter(row => row.time_s < now && row.time_s > now - kSecondsKept);
-    this.rows.push({time_s: now, power_w: figureOf(gpus, 'power_w', sumOf),
-      clock_mhz: figureOf(gpus, 'clock_mhz', all => sumOf(all) / all.length),
-      temperature_c: figureOf(gpus, 'temperature_c', all => Math.max(...all))});
+    this.rows.push({time_s: now, power_w: figureOf(gpus.map(gpu => gpu.power_w), sumOf),
+      clock_mhz: figureOf(gpus.map(gpu => gpu.clock_mhz), meanOf),
+      asked_clock_mhz: figureOf(gpus.map(gpu => gpu.asked_clock_mhz ?? gpu.clock_maximum_mhz), meanOf),
+      temperature_c: figureOf(gpus.map(gpu => gpu.temperature_c), all => Math.max(...all))});
     return {node: location.host, address: told.node, silent: false, age_s: 0, trouble: '', gpus};
   }
 
@@ -86,6 +89,6 @@ class AgentSource extends Asker {
    * @param {string} lease
    */
   async endLease(_node, lease) {
-    await this.remove('v1/leases/' + lease);
+    await this.remove('v1/leases/' + encodeURIComponent(lease));
   }
 }

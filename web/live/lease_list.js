@@ -52,13 +52,16 @@ class LeaseList {
 
   async end() {
     const lease = this.chosen;
+    if (!lease) return;
     this.chosen = '';
     this.say(`Asking the ${this.source.asked}.`);
     try {
       await this.source.endLease(this.node, lease);
       this.say('The lease has ended.');
     } catch (error) {
-      this.say(`The lease has not been ended: ${error instanceof Error ? error.message : error}`, true);
+      const known = error instanceof Refused && error.status < 500;
+      this.say(`${known ? 'The lease has not been ended' : 'Whether the lease has ended is not known'}: ` +
+        `${error instanceof Error ? error.message : error}`, true);
     }
   }
 
@@ -79,8 +82,8 @@ class LeaseList {
         one.job ? this.source.jobLink(one.job) : kNothing, one.rank ?? kNothing]), 'Nobody has leased a GPU.'),
       chosen ? make('div', {class: 'sure', role: 'group', 'aria-label': 'End this lease?'},
         make('p', {}, `End the lease of GPU ${chosen.gpus.join(', ')} (`, make('bdi', {}, chosen.holder), ')? ' +
-          'The GPUs go back to the clocks and limits that held before, and the process gets none of them for ten minutes. ' +
-          'What it computes goes on.'),
+          'The GPUs go back to the clocks and limits that held before, but for a limit that the lease has stated for its ' +
+          'loss, and a process on that node gets none of them for ten minutes. What it computes goes on.'),
         make('p', {class: 'tools'}, make('button', {type: 'button', onclick: () => this.end()}, 'End the lease'),
           make('button', {type: 'button', onclick: () => this.choose('')}, 'Keep it'))) : null,
       able || leases.length === 0 || node.silent ? null : make('p', {class: 'note'}, 'Ending a lease takes ' +

@@ -28,7 +28,9 @@ class NodeView {
       this.told = nodes.find((/** @type {WatchedNode} */ one) => one.node === this.node) || null;
       this.trouble = this.told ? '' : `The ${this.source.asked} asks no node ${this.node}.`;
     } catch (error) {
-      this.trouble = error instanceof Error ? error.message : String(error);
+      const refused = error instanceof Refused && (error.status === 401 || error.status === 403);
+      if (refused) this.told = null;
+      this.trouble = refused ? '' : error instanceof Error ? error.message : String(error);
     }
   }
 
@@ -38,7 +40,8 @@ class NodeView {
 
   drawn() {
     this.power.show([{label: 'power', color: '--p0'}], this.past.charted([row => row.power_w]), []);
-    this.clock.show([{label: 'clock', color: '--p2'}], this.past.charted([row => row.clock_mhz]), []);
+    this.clock.show([{label: 'clock', color: '--p2'}, {label: 'asked for', color: '--p6', dashed: true}],
+      this.past.charted([row => row.clock_mhz, row => row.asked_clock_mhz]), []);
     this.heat.show([{label: 'temperature', color: '--p5'}], this.past.charted([row => row.temperature_c]), []);
   }
 

@@ -84,7 +84,7 @@ class Page {
     try {
       await view.ask?.();
     } catch {
-      // The stream says that the server is away; what was drawn stays.
+      // The source says that nobody answers; what was drawn stays.
     } finally {
       this.asking = false;
     }

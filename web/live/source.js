@@ -84,7 +84,7 @@ class Source extends Asker {
    * @param {string} lease
    */
   async endLease(node, lease) {
-    await this.remove(`v1/nodes/${encodeURIComponent(node)}/leases/${lease}`);
+    await this.remove(`v1/nodes/${encodeURIComponent(node)}/leases/${encodeURIComponent(lease)}`);
   }
 
   /** Reads events until the stream ends, and again after a pause that grows while the server is away. */
