@@ -141,7 +141,8 @@ TEST_F(EndingLeases, IsTheAdministrators) {
   EXPECT_EQ(ended.status, 204u) << ended.body;
   EXPECT_TRUE(first_.gpus[1]->at_default());
   // The node is told as it is after that.
-  for (const nlohmann::json& gpu : client.get("/v1/nodes")["nodes"][0]["gpus"]) {
+  const nlohmann::json told = client.get("/v1/nodes");
+  for (const nlohmann::json& gpu : told["nodes"][0]["gpus"]) {
     EXPECT_EQ(gpu["holder"], "");
     EXPECT_EQ(gpu["lease"], "");
     EXPECT_TRUE(gpu["asked_clock_mhz"].is_null());
