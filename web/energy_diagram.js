@@ -8,7 +8,7 @@ class EnergyWalk {
   /** @param {HTMLElement} host */
   constructor(host) {
     this.host = host;
-    this.parts = new EnergyParts(host);
+    this.parts = energyParts(host);
     this.node = this.addressed();
     this.phase = ENERGY_ALL;
     this.all = false;

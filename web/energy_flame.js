@@ -18,7 +18,7 @@ class EnergyFlame {
   /** @param {HTMLElement} host */
   constructor(host) {
     this.host = host;
-    this.parts = new EnergyParts(host);
+    this.parts = energyParts(host);
     const {inside} = this.parts;
     this.total = inside.map((_, i) => this.parts.joules(i));
     this.shown = inside.map(some => some.filter(i => this.total[i] > 0 && !this.parts.isSelf(i)));

@@ -63,12 +63,23 @@ function energyName(name) {
   return element;
 }
 
+/** @type {WeakMap<Node, EnergyParts>} by their sections */
+const ENERGY_READ = new WeakMap();
+
+/**
+ * The parts of a section, which are read once for all that is drawn of them.
+ * @param {HTMLElement} host in the section that has the data
+ */
+function energyParts(host) {
+  const section = host.closest('.energy') || document;
+  const parts = ENERGY_READ.get(section) || new EnergyParts(JSON.parse(part(section, '.energy-data').textContent || ''));
+  ENERGY_READ.set(section, parts);
+  return parts;
+}
+
 class EnergyParts {
-  /** @param {HTMLElement} host in the section that has the data */
-  constructor(host) {
-    const section = host.closest('.energy') || document;
-    /** @type {EnergyData} */
-    const data = JSON.parse(part(section, '.energy-data').textContent || '');
+  /** @param {EnergyData} data */
+  constructor(data) {
     this.names = data.names.map(word => data.words[word]);
     this.ranks = data.ranks;
     this.edges = data.edges;

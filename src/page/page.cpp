@@ -54,9 +54,9 @@ void add_file(Router& router, std::string path, std::string type, std::string te
               })});
 }
 
-// A page of a name of its own, with what all of them need.
-void add_page(Router& router, std::string_view html, std::initializer_list<std::string_view> scripts) {
-  add_file(router, "/", "text/html; charset=utf-8", joined({html}));
+// A page with scripts of its own, the last of which fills it, after what all of them need.
+void add_page(Router& router, std::initializer_list<std::string_view> scripts) {
+  add_file(router, "/", "text/html; charset=utf-8", joined({"live/page.html"}));
   add_file(router, kStylePath, "text/css; charset=utf-8",
            joined({"dygraph.min.css", "chart.css", "page.css", "live/page.css"}));
   add_file(router, kScriptPath, "text/javascript; charset=utf-8",
@@ -69,14 +69,11 @@ void add_page(Router& router, std::string_view html, std::initializer_list<std::
 }  // namespace
 
 void add_fleet_page(Router& router) {
-  add_page(router, "live/fleet.html",
-           {"live/source.js", "live/fleet_view.js", "live/frontier_chart.js", "live/pace_choice.js", "live/job_view.js",
-            "live/fleet_page.js"});
+  add_page(router, {"live/source.js", "live/fleet_view.js", "live/frontier_chart.js", "live/pace_choice.js",
+                    "live/job_view.js", "live/fleet_page.js"});
 }
 
-void add_node_page(Router& router) {
-  add_page(router, "live/node.html", {"live/agent_source.js", "live/node_page.js"});
-}
+void add_node_page(Router& router) { add_page(router, {"live/agent_source.js", "live/node_page.js"}); }
 
 bool is_page_file(std::string_view path) {
   return path == "/" || path == kStylePath || path == kScriptPath || path == kChartsPath;

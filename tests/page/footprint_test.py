@@ -7,19 +7,15 @@ alone.
 
 import json
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Error, expect, sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
+from browser import CHROMIUM, WIDTHS, BrowserTests, prepare
 from world import BUILD
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-PICTURES = BUILD / "page"
-WIDTHS = {390: 844, 1400: 900, 2560: 1300}
 LAYERS = 12
 MODULES = ("attention/query", "attention/key", "attention/value", "attention/output", "mlp/up", "mlp/down")
 SCRIPT = "<|script><script>window.hostile = 1<|script><img src=x onerror='window.hostile = 2'>"
@@ -83,12 +79,10 @@ def hostile():
     return trace
 
 
-class Tests:
+class Tests(BrowserTests):
     def __init__(self, folder, browser):
+        super().__init__(browser)
         self.folder = folder
-        self.browser = browser
-        self.current = ""
-        self.failed = set()
         self.page_of_model = model().account(self.made("model"))
 
     def made(self, name):
@@ -96,16 +90,8 @@ class Tests:
         folder.mkdir()
         return folder
 
-    def check(self, what, good, detail=""):
-        if not good:
-            self.failed.add(self.current)
-            print(f"  FAILED {what}: {detail}", flush=True)
-
     def open(self, file, width=1400, scheme="light", fragment=""):
-        context = self.browser.new_context(viewport={"width": width, "height": WIDTHS[width]}, color_scheme=scheme,
-                                           reduced_motion="reduce")
-        context.set_default_timeout(LONG_MS)
-        page = context.new_page()
+        page = self.new_page(width, scheme, LONG_MS)
         page.on("console", lambda message: self.check(
             "console", message.type not in ("error", "warning"), message.text))
         page.on("pageerror", lambda error: self.check("console", False, str(error)))
@@ -212,57 +198,36 @@ class Tests:
         expect(page.locator(".flame .crumbs")).to_have_text("model/net/1234")
         page.context.close()
 
-    def seen(self, page, name):
-        """What is the same of every page that is looked at."""
-        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        self.check("width", wide <= 0, f"{name} is {wide} px wider than the window")
-        for fault in Axe().run(page).response["violations"]:
-            serious = fault["impact"] in ("serious", "critical")
-            self.check("axe", not serious, f"{name}: {fault['help']}: {fault['nodes'][0]['html'][:200]}")
-        page.screenshot(path=PICTURES / f"footprint-{name}.png", full_page=True)
-
     def looks(self):
         for width in WIDTHS:
             for scheme in ("light", "dark"):
                 page = self.open(self.page_of_model, width, scheme)
-                self.seen(page, f"{width}-{scheme}")
+                self.looked_at(page, f"footprint-{width}-{scheme}")
                 page.get_by_role("searchbox").fill("attention")
-                self.seen(page, f"{width}-{scheme}-search")
+                self.looked_at(page, f"footprint-{width}-{scheme}-search")
                 page.context.close()
 
     def hostile(self):
         file = hostile().account(self.made("hostile"))
         for width in (390, 1400):
             page = self.open(file, width)
-            self.seen(page, f"hostile-{width}")
+            self.looked_at(page, f"footprint-hostile-{width}")
             self.check("hostile", page.evaluate("window.hostile === undefined"), "a name was run")
             self.check("hostile", page.locator("main img").count() == 0, "a name is markup")
             page.get_by_role("searchbox").fill("deep")
             page.get_by_role("searchbox").press("Enter")
             expect(page.locator(".flame .crumbs button").last).to_have_text("deep")
-            self.seen(page, f"hostile-deep-{width}")
+            self.looked_at(page, f"footprint-hostile-deep-{width}")
             page.context.close()
 
 
 def main():
-    if CHROMIUM is None:
-        sys.exit("footprint_test: there is no chromium; scripts/setup page installs Debian's")
-    expect.set_options(timeout=LONG_MS)
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    names = sys.argv[1:] or NAMES
+    prepare(LONG_MS)
     with tempfile.TemporaryDirectory(prefix="flyball-footprint-") as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        tests = Tests(pathlib.Path(folder), browser)
-        for name in names:
-            print(name, flush=True)
-            tests.current = name
-            try:
-                getattr(tests, name)()
-            except (AssertionError, Error) as error:
-                tests.check(name, False, " ".join(str(error).split("\n")[:7]))
+        status = Tests(pathlib.Path(folder), browser).run(sys.argv[1:] or NAMES)
         browser.close()
-    print(f"{len(names) - len(tests.failed)} passed, {len(tests.failed)} failed")
-    return 1 if tests.failed else 0
+    return status
 
 
 if __name__ == "__main__":

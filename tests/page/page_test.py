@@ -8,45 +8,32 @@ a token. Run by `make page`; pictures land in build/page/. Names of tests run th
 import json
 import re
 import secrets
-import shutil
 import signal
 import sys
 import time
 
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
 
-from world import BUILD, World, wait_until
+from browser import CHROMIUM, PICTURES, WIDTHS, BrowserTests, prepare
+from world import World, wait_until
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-PICTURES = BUILD / "page"
-WIDTHS = {390: 844, 1400: 900, 2560: 1300}
 JOB = "night"
 SCRIPT = "<script>window.hostile = 1</script><img src=x onerror='window.hostile = 2'>"
 HOSTILE = {"markup": SCRIPT, "arabic": "\u202eمهمة \u202e تدريب", "long": "x" * 200}
-NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "silence", "restart", "looks", "hostile", "leases", "agent", "bill")
+NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "silence", "restart", "looks", "hostile",
+         "leases", "agent", "bill")
 LONG_MS = 120 * 1000  # ms; nothing here is about speed
 
 
-class Tests:
+class Tests(BrowserTests):
     def __init__(self, world, browser):
+        super().__init__(browser)
         self.world = world
-        self.browser = browser
-        self.current = ""
-        self.failed = set()
-
-    def check(self, what, good, detail=""):
-        if not good:
-            self.failed.add(self.current)
-            print(f"  FAILED {what}: {detail}", flush=True)
 
     def open(self, view="", width=1400, scheme="light", token=True, at=None):
         """A page of its own, of the server or of another, whose console and requests are watched."""
         at = at or self.world
-        context = self.browser.new_context(viewport={"width": width, "height": WIDTHS[width]}, color_scheme=scheme,
-                                           reduced_motion="reduce")
-        context.set_default_timeout(LONG_MS)
-        page = context.new_page()
+        page = self.new_page(width, scheme, LONG_MS)
         page.expected = []  # words of console errors that are meant to be
         if token:
             page.add_init_script(f"sessionStorage.setItem('flyball-token', {json.dumps(at.token)})")
@@ -76,15 +63,6 @@ class Tests:
                         expect(page.locator(".plot canvas").first).to_be_visible()
                     self.looked_at(page, f"{(view or 'fleet').replace('/', '-')}-{width}-{scheme}")
                     page.context.close()
-
-    def looked_at(self, page, name):
-        """It fits, axe finds nothing serious, and its picture is kept."""
-        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        self.check("width", wide <= 0, f"{name} is {wide} px wider than the window")
-        for fault in Axe().run(page).response["violations"]:
-            serious = fault["impact"] in ("serious", "critical")
-            self.check("axe", not serious, f"{name}: {fault['help']}: {fault['nodes'][0]['html'][:200]}")
-        page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
 
     def paints(self):
         page = self.open("", 1400)
@@ -354,27 +332,15 @@ class Tests:
 
 
 def main():
-    if CHROMIUM is None:
-        sys.exit("page_test: there is no chromium; scripts/setup page installs Debian's")
-    expect.set_options(timeout=LONG_MS)
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    names = sys.argv[1:] or NAMES
+    prepare(LONG_MS)
     with World() as world, sync_playwright() as playwright:
         world.start_training(JOB, "--windows", "1000", "--straggler", "1")
         arguments = ["--no-sandbox", "--enable-precise-memory-info"]
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        tests = Tests(world, browser)
         wait_until("a plan", lambda: world.job(JOB)["state"] == "ready")
-        for name in names:
-            print(name, flush=True)
-            tests.current = name
-            try:
-                getattr(tests, name)()
-            except AssertionError as error:
-                tests.check(name, False, str(error).split("\n")[0] + " " + " ".join(str(error).split("\n")[1:6]))
+        status = Tests(world, browser).run(sys.argv[1:] or NAMES)
         browser.close()
-    print(f"{len(names) - len(tests.failed)} passed, {len(tests.failed)} failed")
-    return 1 if tests.failed else 0
+    return status
 
 
 if __name__ == "__main__":

@@ -68,8 +68,7 @@ class AgentSource extends Asker {
     try {
       told = await super.ask('v1/devices');
     } catch (error) {
-      const refused = error instanceof Refused && (error.status === 401 || error.status === 403);
-      this.become(refused ? 'refused' : 'lost', error instanceof Error ? error.message : String(error));
+      this.lose(error);
       throw error;
     }
     if (this.state !== 'live') this.become('live', '');

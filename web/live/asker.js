@@ -34,6 +34,15 @@ class Refused extends Error {
   }
 }
 
+/** @param {unknown} error */
+const wordsOf = error => error instanceof Error ? error.message : String(error);
+
+/**
+ * Whether it is for want of the right token.
+ * @param {unknown} error
+ */
+const lacksToken = error => error instanceof Refused && (error.status === 401 || error.status === 403);
+
 // What the server's clock is ahead of this machine's, in ms.
 let clockAhead = 0;
 
@@ -131,6 +140,11 @@ class Asker extends EventTarget {
    */
   async endLease(_node, _lease) {}
 
+  /** @param {unknown} error of what was asked last */
+  lose(error) {
+    this.become(lacksToken(error) ? 'refused' : 'lost', wordsOf(error));
+  }
+
   /**
    * @param {Asker['state']} state
    * @param {string} trouble
@@ -139,5 +153,29 @@ class Asker extends EventTarget {
     this.state = state;
     this.trouble = trouble;
     this.changed();
+  }
+}
+
+/** What was ordered last, and what came of it, in words beside the buttons. */
+class Order {
+  /** @param {Asker} source */
+  constructor(source) {
+    this.source = source;
+    this.said = '';
+    this.alarming = false;
+  }
+
+  /**
+   * @param {string} words
+   * @param {boolean} alarming
+   */
+  say(words, alarming = false) {
+    this.said = words;
+    this.alarming = alarming;
+    this.source.changed();
+  }
+
+  saying() {
+    return make('p', {class: this.alarming ? 'alarm' : 'note', role: 'status'}, this.said);
   }
 }

@@ -13,4 +13,6 @@ const fleetViews = source => (kind, name) => {
 
 const fleetSource = new Source();
 // oxlint-disable-next-line no-new -- it listens from now on
-new Page(fleetSource, 'fleet', fleetViews(fleetSource));
+new Page(fleetSource, [['fleet', 'Fleet'], ['jobs', 'Jobs'], ['nodes', 'Nodes']], fleetViews(fleetSource),
+  'The administrator\u2019s token shows all jobs and nodes, a job\u2019s token that job alone. It is kept until this tab ' +
+  'is closed, and shown to this server only.');

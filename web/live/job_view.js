@@ -101,7 +101,7 @@ class JobView {
       await Promise.all([this.askRanks(), this.askFrontier()]);
       this.trouble = '';
     } catch (error) {
-      this.trouble = error instanceof Error ? error.message : String(error);
+      this.trouble = wordsOf(error);
     }
   }
 

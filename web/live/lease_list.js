@@ -29,39 +29,28 @@ class LeaseList {
   constructor(source, node) {
     this.source = source;
     this.node = node;
+    this.order = new Order(source);
     this.chosen = '';  // the identifier of the lease that may be ended
-    this.said = '';
-    this.alarming = false;
   }
 
   /** @param {string} lease */
   choose(lease) {
     this.chosen = lease;
-    this.say('');
-  }
-
-  /**
-   * @param {string} words
-   * @param {boolean} alarming
-   */
-  say(words, alarming = false) {
-    this.said = words;
-    this.alarming = alarming;
-    this.source.changed();
+    this.order.say('');
   }
 
   async end() {
     const lease = this.chosen;
     if (!lease) return;
     this.chosen = '';
-    this.say(`Asking the ${this.source.asked}.`);
+    this.order.say(`Asking the ${this.source.asked}.`);
     try {
       await this.source.endLease(this.node, lease);
-      this.say('The lease has ended.');
+      this.order.say('The lease has ended.');
     } catch (error) {
       const known = error instanceof Refused && error.status < 500;
-      this.say(`${known ? 'The lease has not been ended' : 'Whether the lease has ended is not known'}: ` +
-        `${error instanceof Error ? error.message : error}`, true);
+      this.order.say(`${known ? 'The lease has not been ended' : 'Whether the lease has ended is not known'}: ` +
+        `${wordsOf(error)}`, true);
     }
   }
 
@@ -88,6 +77,6 @@ class LeaseList {
           make('button', {type: 'button', onclick: () => this.choose('')}, 'Keep it'))) : null,
       able || leases.length === 0 || node.silent ? null : make('p', {class: 'note'}, 'Ending a lease takes ' +
         'a token (the agent\u2019s, or the administrator\u2019s of a planning server to which the agents give that right).'),
-      make('p', {class: this.alarming ? 'alarm' : 'note', role: 'status'}, this.said));
+      this.order.saying());
   }
 }

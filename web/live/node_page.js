@@ -3,4 +3,6 @@
 
 const agentSource = new AgentSource();
 // oxlint-disable-next-line no-new -- it listens from now on
-new Page(agentSource, 'node', () => new NodeView(agentSource, location.host));
+new Page(agentSource, [['node', 'Node']], () => new NodeView(agentSource, location.host),
+  'The agent\u2019s token shows the node and ends leases. It is kept until this tab is closed, and shown to this agent ' +
+  'only.');

@@ -28,9 +28,8 @@ class NodeView {
       this.told = nodes.find((/** @type {WatchedNode} */ one) => one.node === this.node) || null;
       this.trouble = this.told ? '' : `The ${this.source.asked} asks no node ${this.node}.`;
     } catch (error) {
-      const refused = error instanceof Refused && (error.status === 401 || error.status === 403);
-      if (refused) this.told = null;
-      this.trouble = refused ? '' : error instanceof Error ? error.message : String(error);
+      if (lacksToken(error)) this.told = null;
+      this.trouble = lacksToken(error) ? '' : wordsOf(error);
     }
   }
 

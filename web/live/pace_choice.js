@@ -31,36 +31,25 @@ class PaceChoice {
     this.chosen = null;
     /** @type {Frontier | null} */
     this.frontier = null;
-    this.said = '';
-    this.alarming = false;
+    this.order = new Order(source);
   }
 
   /** @param {number} point */
   choose(point) {
     this.chosen = Math.max(point, this.frontier?.base_point || 0);
-    this.say('');
-  }
-
-  /**
-   * @param {string} words
-   * @param {boolean} alarming
-   */
-  say(words, alarming = false) {
-    this.said = words;
-    this.alarming = alarming;
-    this.source.changed();
+    this.order.say('');
   }
 
   /** @param {number} degree */
   async apply(degree) {
-    this.say('Asking the server.');
+    this.order.say('Asking the server.');
     try {
       await this.source.order(this.path + '/stragglers', {straggler: kPageStraggler, degree, delay_s: 0});
       this.chosen = null;
-      this.say(degree > 1 ? `Ordered: iterations take ${percentText(100 * (degree - 1), true)} longer from now on.` :
+      this.order.say(degree > 1 ? `Ordered: iterations take ${percentText(100 * (degree - 1), true)} longer from now on.` :
         'Ordered: iterations take what is planned from now on.');
     } catch (error) {
-      this.say(`The server has not taken this: ${error instanceof Error ? error.message : error}`, true);
+      this.order.say(`The server has not taken this: ${wordsOf(error)}`, true);
     }
   }
 
@@ -96,7 +85,7 @@ class PaceChoice {
           onclick: () => this.applyChosen()}, 'Run it'),
         make('button', {type: 'button', disabled: !able || !own, onclick: () => this.apply(1)}, 'Back to the plan\u2019s own'),
         able ? null : make('span', {class: 'note'}, ' Give the job\u2019s or the administrator\u2019s token to order this.')),
-      make('p', {class: this.alarming ? 'alarm' : 'note', role: 'status'}, this.said));
+      this.order.saying());
   }
 }
 

@@ -17,13 +17,17 @@ const kAskEvery = 1000;  // ms
 class Page {
   /**
    * @param {Asker} source
-   * @param {string} first the kind of view that an address without one shows
+   * @param {[string, string][]} kinds of views and their names; an address without a kind shows the first
    * @param {(kind: string, name: string) => View} views
+   * @param {string} rights what a token gives
    */
-  constructor(source, first, views) {
+  constructor(source, kinds, views, rights) {
     this.source = source;
-    this.first = first;
+    this.first = kinds[0][0];
     this.views = views;
+    document.querySelector('nav')?.replaceChildren(...kinds.map(([kind, name]) =>
+      make('a', {href: kind === this.first ? '#/' : '#/' + kind, 'data-view': kind}, name)));
+    document.querySelector('.rights')?.replaceChildren(rights);
     this.main = /** @type {HTMLElement} */ (document.getElementById('main'));
     this.link = /** @type {HTMLElement} */ (document.querySelector('.link'));
     this.dialog = /** @type {HTMLDialogElement} */ (document.querySelector('dialog'));

@@ -100,9 +100,8 @@ class Source extends Asker {
       this.become('lost', 'the server has ended the stream');
     } catch (error) {
       if (control.signal.aborted) return;
-      const refused = error instanceof Refused && (error.status === 401 || error.status === 403);
-      this.become(refused ? 'refused' : 'lost', error instanceof Error ? error.message : String(error));
-      if (refused) this.forget();
+      this.lose(error);
+      if (this.state === 'refused') this.forget();
     }
     if (control.signal.aborted) return;
     setTimeout(() => { if (this.stream === control) this.follow(); }, this.pause);

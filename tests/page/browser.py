@@ -1,0 +1,62 @@
+"""What tests of pages in a real Chromium have in common."""
+
+import shutil
+import sys
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Error, expect
+
+from world import BUILD
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PICTURES = BUILD / "page"
+WIDTHS = {390: 844, 1400: 900, 2560: 1300}
+
+
+def prepare(patience_ms):
+    """Ends this program where there is no Chromium."""
+    if CHROMIUM is None:
+        sys.exit("there is no chromium; scripts/setup page installs Debian's")
+    expect.set_options(timeout=patience_ms)
+    PICTURES.mkdir(parents=True, exist_ok=True)
+
+
+class BrowserTests:
+    """Each test is a function of this name; what it finds wrong it tells check()."""
+
+    def __init__(self, browser):
+        self.browser = browser
+        self.current = ""
+        self.failed = set()
+
+    def check(self, what, good, detail=""):
+        if not good:
+            self.failed.add(self.current)
+            print(f"  FAILED {what}: {detail}", flush=True)
+
+    def new_page(self, width, scheme, patience_ms):
+        context = self.browser.new_context(viewport={"width": width, "height": WIDTHS[width]}, color_scheme=scheme,
+                                           reduced_motion="reduce")
+        context.set_default_timeout(patience_ms)
+        return context.new_page()
+
+    def looked_at(self, page, name):
+        """It fits, axe finds nothing serious, and its picture is kept."""
+        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        self.check("width", wide <= 0, f"{name} is {wide} px wider than the window")
+        for fault in Axe().run(page).response["violations"]:
+            serious = fault["impact"] in ("serious", "critical")
+            self.check("axe", not serious, f"{name}: {fault['help']}: {fault['nodes'][0]['html'][:200]}")
+        page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
+
+    def run(self, names):
+        """Returns the exit status."""
+        for name in names:
+            print(name, flush=True)
+            self.current = name
+            try:
+                getattr(self, name)()
+            except (AssertionError, Error) as error:
+                self.check(name, False, " ".join(str(error).split("\n")[:7]))
+        print(f"{len(names) - len(self.failed)} passed, {len(self.failed)} failed")
+        return 1 if self.failed else 0
