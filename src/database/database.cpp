@@ -92,6 +92,14 @@ void Database::execute(const char* sql) {
   }
 }
 
+void Database::add_column_if_missing(const char* table, const char* column, const char* declared) {
+  {
+    Statement there(*this, "SELECT 1 FROM pragma_table_info(?) WHERE name=?");
+    if (there.bind(1, std::string_view(table)).bind(2, std::string_view(column)).next()) return;
+  }
+  execute(fmt::format("ALTER TABLE {} ADD COLUMN {} {}", table, column, declared).c_str());
+}
+
 bool Database::in_transaction() const { return sqlite3_get_autocommit(handle_) == 0; }
 
 Statement::Statement(Database& database, std::string_view sql) : database_(database) {

@@ -44,6 +44,8 @@ class Database {
   void begin_writing();
 
   void execute(const char* sql);  // without parameters or results
+  // Adds a column to a table of before that lacks it. `declared` is its type, with its default.
+  void add_column_if_missing(const char* table, const char* column, const char* declared);
   [[nodiscard]] bool in_transaction() const;
   [[nodiscard]] sqlite3* handle() const { return handle_; }
   [[nodiscard]] const std::string& path() const { return path_; }

@@ -141,18 +141,6 @@ class History::Tables {
     throw InputError({database_.path()}, "is no history of this version of Flyball", "name another file (--history)");
   }
 
-  // A file of before has rows without the figures that came later.
-  void add_missing_columns(const HistoryTable& table) {
-    std::set<std::string, std::less<>> there;
-    Statement columns(database_, "SELECT name FROM pragma_table_info(?)");
-    columns.bind(1, std::string_view(table.name));
-    while (columns.next()) there.insert(columns.text(0));
-    for (const HistoryTable::Column& column : table.columns) {
-      if (there.contains(column.name)) continue;
-      database_.execute(fmt::format("ALTER TABLE {} ADD COLUMN {} REAL", table.name, column.name).c_str());
-    }
-  }
-
   void prepare(const HistoryTable& table) {
     std::string declared;
     std::string names;
@@ -168,7 +156,9 @@ class History::Tables {
                                   "INTEGER NOT NULL{}, PRIMARY KEY(step, source, time)) WITHOUT ROWID",
                                   table.name, declared)
                           .c_str());
-    add_missing_columns(table);
+    for (const HistoryTable::Column& column : table.columns) {
+      database_.add_column_if_missing(table.name, column.name, "REAL");
+    }
     const auto statement = [this](const std::string& sql) { return std::make_unique<Statement>(database_, sql); };
     Made& made = made_.emplace_back();
     made.insert = statement(

@@ -80,6 +80,12 @@ Response json_response(unsigned status, const nlohmann::ordered_json& body) {
   return response;
 }
 
+Response empty_response() {
+  Response response;
+  response.status = 204;
+  return response;
+}
+
 Response text_response(std::string content_type, std::string body) {
   Response response;
   response.content_type = std::move(content_type);

@@ -80,6 +80,7 @@ class HttpError : public Error {
 // Returns the status that an exception is answered with: HttpError's own, 400 for InputError and UsageError, else 500.
 [[nodiscard]] unsigned status_of(const std::exception& error);
 
+[[nodiscard]] Response empty_response();  // 204, "no content"
 [[nodiscard]] Response text_response(std::string content_type, std::string body);
 
 // Both functions make a problem object of RFC 9457: {"type": "about:blank", "title", "status", "detail", ...}.

@@ -114,9 +114,8 @@ PowerCurve power_curve(const ComputationDag& dag, const ClockPlan& plan, std::sp
 }
 
 std::vector<PowerCurve> stage_power_curves(const ComputationDag& dag, const ClockPlan& plan,
-                                           std::span<const Watts> blocking, std::span<const Nanoseconds> durations,
-                                           Nanoseconds period) {
-  const Timeline timeline = emulate(dag, durations);
+                                           std::span<const Watts> blocking, const Timeline& timeline,
+                                           std::span<const Nanoseconds> durations, Nanoseconds period) {
   const Nanoseconds end = std::max(period, timeline.makespan);
   std::vector<std::vector<PowerDraw>> pieces(at(dag.stages()));
   for_each_piece(dag, plan, blocking, timeline, durations, end,

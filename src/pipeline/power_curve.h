@@ -43,11 +43,12 @@ struct PowerDraw {
 [[nodiscard]] PowerCurve power_curve(const ComputationDag& dag, const ClockPlan& plan, std::span<const Watts> blocking,
                                      int copies = 1, Nanoseconds period = 0);
 
-// Returns such a curve for one GPU of each stage, where operations take `durations`, as a plan's do whose clock changes
-// take hold late; they draw the mean power that was measured at the plan's clocks all the same. The curves of a plan
+// Returns such a curve for one GPU of each stage, where operations take `durations` and run as `timeline` says, as a
+// plan's do whose clock changes take hold late; they draw the mean power that was measured at the plan's clocks all the
+// same. The curves of a plan
 // whose operations take what was measured add up to power_curve(). Cost O(n log n).
 [[nodiscard]] std::vector<PowerCurve> stage_power_curves(const ComputationDag& dag, const ClockPlan& plan,
-                                                         std::span<const Watts> blocking,
+                                                         std::span<const Watts> blocking, const Timeline& timeline,
                                                          std::span<const Nanoseconds> durations,
                                                          Nanoseconds period = 0);
 

@@ -74,7 +74,9 @@ std::vector<Window> windows_of(double makespan, double longest, double operation
           {end - ends * seconds_per_px, end * 1.0005, kTimelineLeft + ends + middle + 2.0 * kBreakWidth, ends}};
 }
 
-bool is_forward(const OperationType& type) { return type.instruction == instruction_name(InstructionKind::kForward); }
+bool is_forward(const OperationType& type) {
+  return announced_name(type.instruction) == instruction_name(InstructionKind::kForward);
+}
 
 double row_top(int stage) { return stage * kRowPitch; }
 

@@ -165,7 +165,7 @@ class TracedPlan {
   void add_counters() {
     const Nanoseconds straggler = input_.t_straggler ? to_nanoseconds(*input_.t_straggler) : 0;
     const std::vector<PowerCurve> curves =
-        stage_power_curves(dag_, plan_.plan, input_.problem->blocking, plan_.durations, straggler);
+        stage_power_curves(dag_, plan_.plan, input_.problem->blocking, timeline_, plan_.durations, straggler);
     std::vector<PowerDraw> all;
     for (std::size_t stage = 0; stage < curves.size(); ++stage) {
       const PowerCurve& curve = curves[stage];

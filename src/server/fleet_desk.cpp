@@ -213,9 +213,7 @@ void FleetDesk::end_lease(const Request& request, const Reply& reply) {
   }
   watch_.end_lease(node, lease, [reply](const NodeWatch::Outcome& outcome) {
     if (!outcome.trouble.empty()) return reply.fail(HttpError(outcome.status, outcome.trouble));
-    Response nothing;
-    nothing.status = 204;
-    reply.send(nothing);
+    reply.send(empty_response());
   });
 }
 

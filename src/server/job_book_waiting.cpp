@@ -76,9 +76,8 @@ void JobBook::wait_for_schedule(const std::string& id, int rank, std::int64_t af
   }
   const RankPlace place(known->request);
   if (auto text = look_up(entry->job, place, after_version)) return reply.send(schedule_response(std::move(*text)));
-  Response nothing;
-  nothing.status = 204;
-  if (wait <= Seconds(0)) return reply.send(std::move(nothing));
+  const Response nothing = empty_response();
+  if (wait <= Seconds(0)) return reply.send(nothing);
   auto& polls = entry->polls[rank];
   if (polls.size() >= limits_.polls) {
     polls.front().reply.send(nothing);
@@ -95,8 +94,7 @@ void JobBook::wait_for_schedule(const std::string& id, int rank, std::int64_t af
 void JobBook::end_overdue_polls() {
   if (counts_.polls_waiting == 0) return;
   const auto now = std::chrono::steady_clock::now();
-  Response nothing;
-  nothing.status = 204;
+  const Response nothing = empty_response();
   for (auto& [id, entry] : entries_) {
     for (auto& [rank, polls] : entry->polls) {
       counts_.polls_waiting -= polls.remove_if([&](const Entry::Poll& poll) {

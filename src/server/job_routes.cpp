@@ -59,11 +59,7 @@ Answer<Result> answer_with_json(const Reply& reply) {
 }
 
 Answer<std::string> answer_with_nothing(const Reply& reply) {
-  return {reply, [](const std::string&) {
-            Response nothing;
-            nothing.status = 204;
-            return nothing;
-          }};
+  return {reply, [](const std::string&) { return empty_response(); }};
 }
 
 Response frontier_response(const Job& job) {

@@ -133,9 +133,7 @@ StoreTables::StoreTables(const std::string& path) : database_(path.empty() ? ":m
   database_.execute("BEGIN");
   database_.execute(kTables);
   for (const NewColumn& column : kNewColumns) {
-    Statement there(database_, "SELECT 1 FROM pragma_table_info(?) WHERE name=?");
-    if (there.bind(1, std::string_view(column.table)).bind(2, std::string_view(column.name)).next()) continue;
-    database_.execute(fmt::format("ALTER TABLE {} ADD COLUMN {} {}", column.table, column.name, column.type).c_str());
+    database_.add_column_if_missing(column.table, column.name, column.type);
   }
   database_.execute(fmt::format("PRAGMA user_version={}; COMMIT", kFormat).c_str());
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "account/activity.h"
+#include "support/energy_model.h"
 #include "support/memory_traces.h"
 
 namespace flyball {
@@ -13,20 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-struct Model {
-  OperationTable operations;
-  Footprint footprint;
-
-  OperationId add(const std::string& name, double joules, Phase phase = Phase::kForward) {
-    FootprintRow& row = footprint.rows.emplace_back();
-    row.name = name;
-    row.device = "GPU:0";
-    row.phase = phase;
-    row.energy = Joules(joules);
-    row.busy = Seconds(1);
-    return operations.intern(name, phase);
-  }
-};
+using testing::Model;
 
 std::vector<std::string> names(const EnergyTree& tree, const std::vector<std::size_t>& nodes) {
   std::vector<std::string> result;
@@ -40,7 +28,7 @@ TEST(EnergyTree, AddsUpAlongTheHierarchy) {
   model.add("bert/encoder/layer_0/dense", 2, Phase::kBackward);
   model.add("bert/encoder/layer_1/dense", 4);
   model.add("bert/pooler", 1);
-  const EnergyTree tree = make_energy_tree(model.footprint, model.operations);
+  const EnergyTree tree = model.tree();
   EXPECT_DOUBLE_EQ(tree.nodes[0].total().value(), 12.0);
   const EnergyNode& encoder = tree.nodes[tree.find("bert/encoder")];
   EXPECT_DOUBLE_EQ(encoder.energy[1].value(), 9.0);
@@ -54,7 +42,7 @@ TEST(EnergyTree, AnInnerNameKeepsItsOwn) {
   Model model;
   model.add("dense", 3);
   model.add("dense/MatMul", 7);
-  const EnergyTree tree = make_energy_tree(model.footprint, model.operations);
+  const EnergyTree tree = model.tree();
   const EnergyNode& dense = tree.nodes[tree.find("dense")];
   EXPECT_DOUBLE_EQ(dense.total().value(), 10.0);
   EXPECT_THAT(names(tree, dense.children), ElementsAre("dense/MatMul", "dense/(self)"));
@@ -71,7 +59,7 @@ TEST(EnergyTree, DataflowJoinsThePartsThatDiffer) {
   for (const auto& [from, to] : {std::pair{in, x}, {x, y}, {y, z}, {z, out}, {out, in}}) {
     model.operations.add_edge(from, to);
   }
-  const EnergyTree tree = make_energy_tree(model.footprint, model.operations);
+  const EnergyTree tree = model.tree();
   const std::size_t m = tree.find("m");
   std::vector<std::string> drawn;
   for (const EnergyEdge& edge : tree.edges) {
@@ -91,7 +79,7 @@ TEST(EnergyTree, WithoutDataflowPartsFollowEachOther) {
   model.add("m/tiny", 0.001);
   model.add("m/b", 9);
   model.add("m/late", 1);
-  const EnergyTree tree = make_energy_tree(model.footprint, model.operations);
+  const EnergyTree tree = model.tree();
   std::vector<std::string> drawn;
   for (const EnergyEdge& edge : tree.edges) {
     drawn.push_back(tree.nodes[edge.from].name + ">" + tree.nodes[edge.to].name);
@@ -109,7 +97,7 @@ TEST(EnergyTree, TellingPartsTakeTheLargestApart) {
   }
   model.add("m/embeddings/Gather", 10);
   model.add("m/pooler/Tanh", 1);  // less than 2 %
-  const EnergyTree tree = make_energy_tree(model.footprint, model.operations);
+  const EnergyTree tree = model.tree();
   EXPECT_THAT(
       names(tree, telling_parts(tree, 5)),
       ElementsAre("m/encoder/layer_0", "m/encoder/layer_1", "m/encoder/layer_2", "m/encoder/layer_3", "m/embeddings"));
@@ -139,7 +127,7 @@ struct Top {
 };
 
 Top top_of(const Model& model) {
-  const EnergyTree tree = make_energy_tree(model.footprint, model.operations);
+  const EnergyTree tree = model.tree();
   const TopPart top = top_part(tree);
   return {tree.nodes[top.node].path, top.backward, top.energy.value()};
 }

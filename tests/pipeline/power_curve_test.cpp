@@ -59,7 +59,8 @@ TEST_F(GpipeOfTwo, IsTheSumOfWhatStagesDraw) {
 TEST_F(GpipeOfTwo, HasACurveForEachStage) {
   std::vector<Nanoseconds> durations = plan_durations(dag_, plan_);
   durations[at(dag_.stage_order(0).back())] += kOneMs;
-  const std::vector<PowerCurve> curves = stage_power_curves(dag_, plan_, blocking_, durations);
+  const std::vector<PowerCurve> curves =
+      stage_power_curves(dag_, plan_, blocking_, emulate(dag_, durations), durations);
   ASSERT_EQ(curves.size(), 2u);
   EXPECT_THAT(curves[0].begin, ElementsAre(0, 2 * kOneMs, 5 * kOneMs));
   EXPECT_THAT(watts_of(curves[0]), ElementsAre(::testing::DoubleNear(1000, 1e-6), ::testing::DoubleNear(100, 1e-6),

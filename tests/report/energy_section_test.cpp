@@ -12,6 +12,7 @@
 
 #include "report/footprint_report.h"
 #include "report/page_scripts.h"
+#include "support/energy_model.h"
 
 namespace flyball {
 namespace {
@@ -19,22 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct Model {
-  OperationTable operations;
-  Footprint footprint;
-
-  OperationId add(const std::string& name, double joules, Phase phase = Phase::kForward) {
-    FootprintRow& row = footprint.rows.emplace_back();
-    row.name = name;
-    row.device = "GPU:0";
-    row.phase = phase;
-    row.energy = Joules(joules);
-    row.busy = Seconds(1);
-    return operations.intern(name, phase);
-  }
-
-  [[nodiscard]] EnergyTree tree() const { return make_energy_tree(footprint, operations); }
-};
+using testing::Model;
 
 std::vector<std::string> names_in(const nlohmann::json& data) {
   std::vector<std::string> names;
