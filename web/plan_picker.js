@@ -38,7 +38,11 @@ class PlanPicker {
   show(set) {
     this.set = set;
     this.iterations = set.iterations.map(
-      ({order, options, heading, durations_ns: taken}) => iterationOf(set, order, options, heading, taken));
+      ({order, options, durations_ns: taken}) => iterationOf(set, order, options, '', taken));
+    for (const [at, {name, energy_j: energy, straggler_wait_j: wait}] of set.iterations.entries()) {
+      const than = at > 0 ? set.iterations[0].energy_j + set.iterations[0].straggler_wait_j : null;
+      this.iterations[at].heading = this.heading(name, this.iterations[at].timing.end / 1e9, energy + wait, than);
+    }
     this.planner.replaceChildren(...set.plans.map(({planner}, at) => make('option', {value: at}, planner)));
     this.planner.hidden = set.plans.length < 2;
     this.reset();
@@ -67,16 +71,16 @@ class PlanPicker {
   }
 
   /**
-   * "perseus: 5.432 s, 6543 J (+0.10 % time, -13.2 % energy)"
-   * @param {string} planner
-   * @param {PlanPoint} point
+   * "perseus: 5.432 s, 6543 J (+0.10 % time, -13.2 % energy)", against what plans are compared with.
+   * @param {string} name
+   * @param {number} time in s
+   * @param {number} energy in J
+   * @param {number | null} than the other's energy in J; none: it is this one
    */
-  heading(planner, point) {
-    const heading = `${planner}: ${point.time_s.toFixed(3)} s, ${groupedNumber(point.energy_j, 0)} J`;
-    const [than] = this.iterations;
-    if (!than || !this.set) return heading;
-    return `${heading} (${changedBy(point.time_s, than.timing.end / 1e9, 2)} time, ` +
-      `${changedBy(point.energy_j, this.set.iterations[0].energy_j, 1)} energy)`;
+  heading(name, time, energy, than) {
+    const heading = `${name}: ${time.toFixed(3)} s, ${groupedNumber(energy, 0)} J`;
+    return than === null ? heading : `${heading} (${changedBy(time, this.iterations[0].timing.end / 1e9, 2)} time, ` +
+      `${changedBy(energy, than, 1)} energy)`;
   }
 
   renew() {
@@ -89,7 +93,8 @@ class PlanPicker {
     this.slider.max = String(curve.points.length - 1);
     this.slider.value = String(curve.points.indexOf(shown));
     this.slider.disabled = curve.points.length < 2;
-    const heading = this.heading(curve.planner, shown);
+    const than = set.iterations[0]?.energy_j ?? null;
+    const heading = this.heading(curve.planner, shown.time_s, shown.energy_j, than);
     this.slider.setAttribute('aria-valuetext', heading);
     this.back.toggleAttribute('disabled', this.point === null);
     // Beside what plans are compared with stands the chosen plan as it is run, or another point as it is planned.

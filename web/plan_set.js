@@ -13,9 +13,10 @@
  * @typedef {{time_s: number, energy_j: number, options: string}} PlanPoint
  * @typedef {{planner: string, order: number, points_in_all: number, selected: number | null,
  *   points: PlanPoint[]}} PlanCurve
- * @typedef {{heading: string, energy_j: number, order: number, options: string, durations_ns?: number[]}} PlanIteration
+ * @typedef {{name: string, energy_j: number, straggler_wait_j: number, order: number, options: string,
+ *   durations_ns?: number[]}} PlanIteration
  * @typedef {{stages: number, blocking_w: number[], types: OperationType[], orders: OrderText[],
- *   iterations: PlanIteration[], plans: PlanCurve[]}} PlanSet
+ *   iterations: PlanIteration[], plans: PlanCurve[], not_planned: string[]}} PlanSet
  */
 
 /**

@@ -161,6 +161,6 @@ class TimelinePen {
     context.fillStyle = this.soft;
     context.textAlign = 'right';
     for (let stage = 0; stage < stages; ++stage) context.fillText('stage ' + stage, kNames - 8, stage * kPitch + 17);
-    context.fillText('time (s)', kNames - 8, stages * kPitch + 16);
+    context.fillText('time (s)', kNames - 16, stages * kPitch + 16);
   }
 }

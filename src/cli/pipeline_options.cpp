@@ -61,10 +61,7 @@ PlanProblem stated_problem(const PipelineSpec& spec, const Profile& profile, con
 
 // Takes the usual share where a schedule needs backwards in two parts and the profile has whole ones, and says so.
 void split_whole_backwards(PipelineSpec& spec, const Profile& profile) {
-  if (!splits_backward(spec) || spec.split_backward || profile.find(0, "backward") == nullptr ||
-      profile.find(0, "backward_weight") != nullptr) {
-    return;
-  }
+  if (!lacks_weight_share(spec, profile)) return;
   spec.split_backward = kUsualWeightShare;
   print_warning(
       fmt::format("schedule {} runs backwards in two parts, and the profile has whole ones: {:g} of their time and "

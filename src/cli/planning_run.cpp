@@ -37,13 +37,6 @@ std::string bar_label(const PlanningPart& part) {
 
 }  // namespace
 
-std::vector<std::string> planners_named(const std::string& name) {
-  if (name != kAllPlanners) return {name};
-  std::vector<std::string> names = planner_names();
-  std::stable_partition(names.begin(), names.end(), [](const std::string& one) { return one == kMainPlanner; });
-  return names;
-}
-
 std::vector<PlannerRun> run_planners(const LoadedPipeline& pipeline, PlanningRequest request,
                                      const InterruptGuard& guard) {
   std::optional<ProgressBar> bar;

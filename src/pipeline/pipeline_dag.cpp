@@ -436,6 +436,11 @@ bool splits_backward(const PipelineSpec& spec) {
   return spec.schedule == ScheduleKind::kZbH1 || (spec.schedule == ScheduleKind::k1f1b && spec.split_backward);
 }
 
+bool lacks_weight_share(const PipelineSpec& spec, const Profile& profile) {
+  return splits_backward(spec) && !spec.split_backward && profile.find(0, "backward") != nullptr &&
+         profile.find(0, "backward_weight") == nullptr;
+}
+
 PipelineSpec with_whole_backwards(PipelineSpec spec) {
   spec.schedule = ScheduleKind::k1f1b;
   spec.split_backward.reset();

@@ -117,6 +117,8 @@ struct PowerAtClock {
 
 // Tells whether build_dag() runs backwards in two parts, of which the gradient of the activations goes ahead.
 [[nodiscard]] bool splits_backward(const PipelineSpec& spec);
+// Returns whether it does so, the profile has whole ones, and no share is stated by which to split them.
+[[nodiscard]] bool lacks_weight_share(const PipelineSpec& spec, const Profile& profile);
 
 // Returns the pipeline in 1F1B's order with whole backwards, as most frameworks run it.
 [[nodiscard]] PipelineSpec with_whole_backwards(PipelineSpec spec);

@@ -116,8 +116,9 @@ std::string plan_set_json(const PlanSet& set, std::size_t most_options) {
 
   Json iterations = Json::array();
   for (const PlanSetIteration& one : set.iterations) {
-    Json json = {{"heading", one.heading},
+    Json json = {{"name", one.name},
                  {"energy_j", one.energy.value()},
+                 {"straggler_wait_j", one.straggler_wait.value()},
                  {"order", order_of(one.dag)},
                  {"options", options_text(*one.plan)}};
     const std::vector<Nanoseconds> usual = plan_durations(*one.dag, *one.plan);
@@ -158,7 +159,8 @@ std::string plan_set_json(const PlanSet& set, std::size_t most_options) {
                     {"types", std::move(types)},
                     {"orders", std::move(listed)},
                     {"iterations", std::move(iterations)},
-                    {"plans", std::move(plans)}});
+                    {"plans", std::move(plans)},
+                    {"not_planned", set.not_planned}});
 }
 
 }  // namespace flyball

@@ -30,8 +30,9 @@ struct PlanSetCurve {
 
 // One iteration as it is run, which may take other times than the plan's options say, since clocks change late.
 struct PlanSetIteration {
-  std::string heading;  // "perseus: 5.432 s, 6,543 J"
-  Joules energy;        // without waiting for a straggler
+  std::string name;  // "all-maximum clocks"
+  Joules energy;     // without waiting for a straggler
+  Joules straggler_wait;
   const ComputationDag* dag = nullptr;
   const ClockPlan* plan = nullptr;
   std::span<const Nanoseconds> durations;  // one per operation
@@ -40,6 +41,7 @@ struct PlanSetIteration {
 struct PlanSet {
   std::vector<Watts> blocking;               // one per stage
   std::vector<PlanSetCurve> curves;          // the first is the one that a page shows at first
+  std::vector<std::string> not_planned;      // planners that have no curve, since time was over
   std::vector<PlanSetIteration> iterations;  // the first is what plans are compared with
 };
 

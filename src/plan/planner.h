@@ -139,4 +139,8 @@ inline constexpr const char* kFreeOrderPlanner = "joint";  // in the order that 
 [[nodiscard]] std::unique_ptr<Planner> make_planner(std::string_view name);
 [[nodiscard]] std::vector<std::string> planner_names();
 
+// Returns the planners that somebody names: the one of that name, or for "all" all of them, the main one first.
+inline constexpr const char* kAllPlanners = "all";
+[[nodiscard]] std::vector<std::string> planners_named(const std::string& name);
+
 }  // namespace flyball

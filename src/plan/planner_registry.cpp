@@ -1,6 +1,7 @@
 // The table of all planners: a new planner is two files of its own and a line here.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -45,6 +46,13 @@ std::unique_ptr<Planner> make_planner(std::string_view name) {
 std::vector<std::string> planner_names() {
   std::vector<std::string> names;
   for (const Entry& entry : kPlanners) names.emplace_back(entry.name);
+  return names;
+}
+
+std::vector<std::string> planners_named(const std::string& name) {
+  if (name != kAllPlanners) return {name};
+  std::vector<std::string> names = planner_names();
+  std::stable_partition(names.begin(), names.end(), [](const std::string& one) { return one == kMainPlanner; });
   return names;
 }
 

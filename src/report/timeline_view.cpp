@@ -14,16 +14,18 @@ namespace {
 // A page has room for so many operations of all plans together: some 100 kB.
 constexpr std::size_t kMostPlanned = 80'000;
 
-PlanSetIteration iteration_of(const RealisedPlan& plan, const RealisedPlan* than) {
-  return {plan_heading(plan, than), plan.energy.computation + plan.energy.blocking, plan.dag, &plan.plan,
-          plan.durations};
+PlanSetIteration iteration_of(const RealisedPlan& plan) {
+  return {
+      plan.name,     plan.energy.computation + plan.energy.blocking, plan.energy.straggler_wait, plan.dag, &plan.plan,
+      plan.durations};
 }
 
 }  // namespace
 
 std::string timeline_view(const ReportInput& input) {
-  PlanSet set{input.problem->blocking, {}, {}};
-  set.iterations = {iteration_of(input.baseline, nullptr), iteration_of(input.chosen, &input.baseline)};
+  PlanSet set;
+  set.blocking = input.problem->blocking;
+  set.iterations = {iteration_of(input.baseline), iteration_of(input.chosen)};
   for (const PlannerCurve& curve : input.planners) {
     if (curve.frontier == nullptr || curve.frontier->empty()) continue;
     set.curves.push_back({curve.name, curve.dag, curve.frontier, curve.selected});

@@ -132,6 +132,10 @@ class JobBook {
   // (within a tenth of a second).
   void wait_for_schedule(const std::string& id, int rank, std::int64_t after_version, Seconds wait, const Reply& reply);
 
+  // Runs work that changes no job and takes about `expected`: `work` in a planner's thread, then `done` in the loop's,
+  // with what `work` threw. Jobs' plans come before it where they take less time.
+  void run_beside(Seconds expected, std::function<void()> work, std::function<void(std::exception_ptr)> done);
+
   // Sends the events of one job to the stream: "state", "progress", "schedule", "straggler", each with a JSON object.
   void subscribe(const std::string& id, std::shared_ptr<EventStream> stream);
   // Throws HttpError 404 where there is no such job, and 429 where it has too many streams.

@@ -277,6 +277,10 @@ void JobBook::deploy(const EntryPointer& entry, bool new_frontier) {
   store_.submit(std::move(write.write), std::move(write.done));
 }
 
+void JobBook::run_beside(Seconds expected, std::function<void()> work, std::function<void(std::exception_ptr)> done) {
+  planning_->run(expected, std::move(work), std::move(done));
+}
+
 Store::Entry JobBook::numbered(const EntryPointer& entry, Deployment next, std::function<bool()> wanted) {
   const bool new_frontier = std::exchange(entry->frontier_due, false);
   entry->job.assign_version(next, new_frontier);

@@ -19,6 +19,7 @@
 #include "server/job_routes.h"
 #include "server/rate_limit.h"
 #include "server/server_metrics.h"
+#include "server/what_if.h"
 #include "server/zeus_routes.h"
 
 namespace flyball {
@@ -48,6 +49,7 @@ class PlanningServer::Impl {
         access_(tokens_of(options_)),
         book_(loop, options_.database, options_.book, options_.log),
         fleet_(loop, book_, access_, options_.fleet),
+        what_if_(book_, access_),
         begin_(std::chrono::steady_clock::now()) {
     if (!options_.administrator_token) options_.http.only_as = options_.listen_host;
     if (!options_.listen_host.empty()) options_.listen_host = resolve_host(options_.listen_host);
@@ -79,6 +81,7 @@ class PlanningServer::Impl {
     Router router;
     add_job_routes(router, book_, access_);
     fleet_.add_routes(router);
+    what_if_.add_routes(router);
     add_fleet_page(router);
     if (options_.zeus) {
       std::optional<GivenPlan> plan;
@@ -140,6 +143,7 @@ class PlanningServer::Impl {
   std::uint64_t refused_rate_ = 0;
   JobBook book_;
   FleetDesk fleet_;
+  WhatIf what_if_;
   std::optional<ZeusDesk> zeus_;
   std::optional<HttpServer> http_;
   std::chrono::steady_clock::time_point begin_;

@@ -6,6 +6,7 @@
 #include "wire/agent_messages.h"
 #include "wire/fleet_messages.h"
 #include "wire/job_messages.h"
+#include "wire/what_if_messages.h"
 
 namespace flyball {
 namespace {
@@ -63,7 +64,7 @@ const std::vector<const RecordDescription*>& messages_of(Interface interface) {
                    StragglerTaken, PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted, WatchedNodes,
                    WatchedNode, WatchedGpu, FleetStatus, PowerNow, PowerNow::OfNode, PowerNow::OfJob, JobRanks,
                    JobRankStatus, FleetHistory, FleetHistoryRow, NodeHistory, NodeHistoryRow, JobHistory, JobHistoryRow,
-                   JobHistoryEvent>();
+                   JobHistoryEvent, WhatIfRequest>();
   static const auto kAgent =
       descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, Cap, ClockBounds,
                    SettingsChange, GpuSettings, GpuClocks, PowerLimits, AccountSessionRequest, AccountSessionInfo,

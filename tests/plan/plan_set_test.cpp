@@ -50,8 +50,9 @@ TEST(PlanSet, HasACharacterForEachNumber) {
   late[0] += 5;
   const PlanSet set{{Watts(75), Watts(75)},
                     {{"perseus", &small.dag, &frontier, 1}},
-                    {{"as fast as it gets", Joules(270), &small.dag, &fastest, usual},
-                     {"late", Joules(271), &small.dag, &fastest, late}}};
+                    {"joint"},
+                    {{"as fast as it gets", Joules(270), Joules(0), &small.dag, &fastest, usual},
+                     {"late", Joules(271), Joules(5), &small.dag, &fastest, late}}};
   const nlohmann::json json = nlohmann::json::parse(plan_set_json(set, 1000));
   EXPECT_EQ(json.at("stages"), 2);
   const nlohmann::json& order = json.at("orders").at(0);
@@ -70,6 +71,7 @@ TEST(PlanSet, HasACharacterForEachNumber) {
   EXPECT_EQ(json.at("plans").at(0).at("selected"), 1);
   EXPECT_FALSE(json.at("iterations").at(0).contains("durations_ns")) << "its options say it";
   EXPECT_EQ(json.at("iterations").at(1).at("durations_ns").at(0), 100'000'005);
+  EXPECT_EQ(json.at("iterations").at(1).at("straggler_wait_j"), 5);
   const nlohmann::json& type = json.at("types").at(static_cast<std::size_t>(small.dag[first].type));
   EXPECT_EQ(type.at("letters"), "F");
   EXPECT_THAT(type.at("clocks_mhz"), ElementsAre(1410, 1200));
@@ -90,7 +92,7 @@ TEST(PlanSet, GreatNumbersAreCharactersToo) {
   const ComputationDag dag("", 1, types, std::vector<Computation>(kCount), edges);
   const ClockPlan plan(kCount, 0);
   const std::vector<Nanoseconds> durations = plan_durations(dag, plan);
-  const PlanSet set{{Watts(75)}, {}, {{"", Joules(0), &dag, &plan, durations}}};
+  const PlanSet set{{Watts(75)}, {}, {}, {{"", Joules(0), Joules(0), &dag, &plan, durations}}};
   const std::string distance = nlohmann::json::parse(plan_set_json(set, 0)).at("orders").at(0).at("distance");
   EXPECT_NE(distance.find("\xee\x8b\xa7"), std::string::npos);
   EXPECT_NE(distance.find("\xd0\x90"), std::string::npos);
@@ -103,7 +105,7 @@ TEST(PlanSet, ThinsOutWhatDoesNotFit) {
   Frontier frontier(Watts(0));
   for (int k = 0; k <= 100; ++k) frontier.add({600'000'000 + k, 200.0 - k}, small.lowered({}));
   frontier.finish();
-  const PlanSet set{{Watts(0), Watts(0)}, {{"perseus", &small.dag, &frontier, 50}}, {}};
+  const PlanSet set{{Watts(0), Watts(0)}, {{"perseus", &small.dag, &frontier, 50}}, {}, {}};
   const nlohmann::json plan = nlohmann::json::parse(plan_set_json(set, 40)).at("plans").at(0);
   std::vector<double> energies;
   for (const nlohmann::json& point : plan.at("points")) energies.push_back(point.at("energy_j"));

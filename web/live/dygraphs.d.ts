@@ -6,6 +6,7 @@ declare class Dygraph {
   resize(): void;
   destroy(): void;
   toDomXCoord(x: number): number;
+  toDataCoords(x: number, y: number): [number, number];
   static defaultInteractionModel: Record<string, unknown>;
   static PLUGINS: unknown[];
   static Plugins: Record<string, unknown>;

@@ -12,18 +12,7 @@
  */
 
 /**
- * @param {string} name
- * @param {string} css the dot's colour
- * @param {number} time in s
- * @param {number} energy in J
- */
-function pointText(name, css, time, energy) {
-  return make('span', {}, make('i', {class: 'dot ' + css}), name + ' ',
-    make('strong', {}, `${timeText(time)}, ${energyText(energy)}`));
-}
-
-/**
- * @param {FrontierPoint[]} points at least one
+ * @param {{time_s: number}[]} points at least one
  * @param {number} time in s
  */
 function nearestPoint(points, time) {
@@ -31,29 +20,21 @@ function nearestPoint(points, time) {
   return away.indexOf(Math.min(...away));
 }
 
-class FrontierChart {
+/**
+ * Where a point is drawn, if there is one.
+ * @param {FrontierPoint | undefined} point
+ * @returns {[number, number][]}
+ */
+const placeOfPoint = point => point ? [[point.time_s, point.energy_j]] : [];
+
+class FrontierChart extends EnergyChart {
   /** @param {(point: number) => void} choose what becomes of a click */
   constructor(choose) {
-    this.choose = choose;
-    this.plot = make('div', {class: 'plot', role: 'img'});
-    this.legend = make('p', {class: 'legend'});
-    this.element = make('figure', {class: 'chart frontier-chart', 'data-kept': true, 'data-key': 'frontier'},
-      make('figcaption', {}, 'Energy of an iteration of one pipeline over its time'), this.plot, this.legend);
-    /** @type {Dygraph | null} */
-    this.chart = null;
-    this.drawn = '';
-    this.resized = new ResizeObserver(() => this.chart?.resize());
-    this.resized.observe(this.plot);
-    this.theme = matchMedia('(prefers-color-scheme: dark)');
-    this.rethemed = () => { this.drawn = ''; };
-    this.theme.addEventListener('change', this.rethemed);
-  }
-
-  close() {
-    this.chart?.destroy();
-    this.chart = null;
-    this.resized.disconnect();
-    this.theme.removeEventListener('change', this.rethemed);
+    super('Energy of an iteration of one pipeline over its time', 'frontier', time => {
+      if (this.points.length > 0) choose(nearestPoint(this.points, time));
+    });
+    /** @type {FrontierPoint[]} */
+    this.points = [];
   }
 
   /**
@@ -63,35 +44,14 @@ class FrontierChart {
    * @param {{time: number, energy: number} | null} measured
    */
   show(frontier, inForce, chosen, measured) {
-    const drawn = JSON.stringify([frontier, inForce, chosen, measured]);
-    if (drawn === this.drawn || !this.plot.isConnected) return;
-    this.drawn = drawn;
-    const {points} = frontier;
-    const names = ['planned', 'in force', 'maximum clocks', 'measured', 'chosen'];
-    /** @type {DygraphRow[]} */
-    const rows = points.map((point, at) => [point.time_s, point.energy_j, at === inForce ? point.energy_j : null, null, null,
-      at === chosen ? point.energy_j : null]);
-    rows.push([frontier.max_clock_time_s, null, null, frontier.max_clock_energy_j, null, null]);
-    if (measured) rows.push([measured.time, null, null, null, measured.energy, null]);
-    rows.sort((a, b) => Number(a[0]) - Number(b[0]));
-    const colors = ['--p0', '--p2', '--p6', '--p5', '--p1'];
-    const mark = {drawPoints: true, pointSize: 6, strokeWidth: 0, highlightCircleSize: 7};
-    this.chart?.destroy();
-    this.chart = new Dygraph(this.plot, rows, {
-      labels: ['time', ...names], colors: colors.map(colorOf), connectSeparatedPoints: true, strokeWidth: 1.75,
-      drawPoints: true, pointSize: 1.5, series: {'in force': mark, 'maximum clocks': mark, measured: mark,
-        chosen: {...mark, pointSize: 8}},
-      gridLineColor: colorOf('--grid'), axisLineColor: colorOf('--line'), axisLabelFontSize: 12,
-      axes: {x: {axisLabelFormatter: (/** @type {number} */ value) => timeText(value), pixelsPerLabel: 90},
-        y: {axisLabelFormatter: (/** @type {number} */ value) => energyText(value), axisLabelWidth: 68,
-          pixelsPerLabel: 28}},
-      xRangePad: 14, yRangePad: 14, interactionModel: {},
-      highlightCallback: (/** @type {Event} */ _event, /** @type {number} */ _x,
-        /** @type {{name: string, xval: number, yval: number}[]} */ under) => this.tell(frontier, points[inForce], measured, under[0]),
-      unhighlightCallback: () => this.tell(frontier, points[inForce], measured),
-      clickCallback: (/** @type {Event} */ _event, /** @type {number} */ time) => this.choose(nearestPoint(points, time)),
-    });
-    this.tell(frontier, points[inForce], measured);
+    this.points = frontier.points;
+    this.draw([
+      {name: 'planned', color: '--p0', points: this.points.flatMap(placeOfPoint)},
+      {name: 'in force', color: '--p2', points: placeOfPoint(this.points[inForce]), size: 6},
+      {name: 'maximum clocks', color: '--p6', points: [[frontier.max_clock_time_s, frontier.max_clock_energy_j]], size: 6},
+      {name: 'measured', color: '--p5', points: measured ? [[measured.time, measured.energy]] : [], size: 6},
+      {name: 'chosen', color: '--p1', points: chosen === null ? [] : placeOfPoint(this.points[chosen]), size: 8},
+    ], under => this.tell(frontier, this.points[inForce], measured, under));
   }
 
   /**
@@ -101,14 +61,10 @@ class FrontierChart {
    * @param {{name: string, xval: number, yval: number}} [under] the pointer
    */
   tell(frontier, inForce, measured, under) {
-    const all = [
+    this.say(`Frontier of ${countText(frontier.points.length, 'point')}`, [
       under && under.name === 'planned' ? pointText('this point', 'c-p0', under.xval, under.yval) : null,
       inForce ? pointText('in force', 'c-p2', inForce.time_s, inForce.energy_j) : null,
       pointText('maximum clocks', 'c-p6', frontier.max_clock_time_s, frontier.max_clock_energy_j),
-      measured ? pointText('measured', 'c-p5', measured.time, measured.energy) : null];
-    const shown = /** @type {HTMLElement[]} */ (all.filter(Boolean));
-    renew(this.legend, shown);
-    this.plot.setAttribute('aria-label', `Frontier of ${countText(frontier.points.length, 'point')}: ` +
-      shown.map(one => one.textContent).join('; '));
+      measured ? pointText('measured', 'c-p5', measured.time, measured.energy) : null]);
   }
 }

@@ -176,7 +176,9 @@ class JobView {
       ...(this.frontier ? [heading('Frontier'), make('p', {class: 'note'},
         'Each point is a plan: no faster one takes less energy. Limited by: ' +
         this.frontier.limited_by.replaceAll('_', ' ') + '.'), this.frontierChart.element,
-      this.pace.shown(job, this.frontier)] : []),
+      this.pace.shown(job, this.frontier),
+      make('p', {}, make('a', {href: whatIfAddress(job.job)}, 'What other planners, schedules or microbatches would do'))] :
+        []),
       heading('Ranks'), this.grid(job)];
   }
 
