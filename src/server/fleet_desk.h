@@ -1,8 +1,9 @@
-// What an operator asks about all jobs and nodes together: GET /v1/nodes, /v1/fleet and /v1/events, and the past of a
-// node and of a job. It asks the nodes' agents, ends leases there, and keeps a row of figures of each node and job a
-// second (fleet/).
+// What an operator asks about all jobs and nodes together: GET /v1/nodes, /v1/fleet and /v1/events, who had which GPU,
+// and the past of a node and of a job. It asks the nodes' agents, ends leases there, and keeps a row of figures of each
+// node and job a second (fleet/).
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -54,6 +55,18 @@ class FleetDesk {
   [[nodiscard]] WatchedNodes nodes(bool for_administrator) const;
   // As an administrator with a token has said.
   void end_lease(const Request& request, const Reply& reply);
+  // The time that a request asks for. Throws HttpError 400.
+  struct Stretch {
+    Seconds from;
+    Seconds until;
+    Seconds now;
+  };
+  [[nodiscard]] static Stretch stretch_of(const Request& request);
+  // Takes what the history has found to the loop's thread, where `show` makes the answer of it.
+  template <class Found>
+  std::function<void(Found, std::exception_ptr)> answering(const Reply& reply,
+                                                           std::function<Response(const Found&)> show);
+  void answer_allocations(const Request& request, const Reply& reply);
   void answer_history(std::size_t table, const std::string& source, const Request& request, const Reply& reply,
                       std::function<Response(const History::Rows&)> show);
   [[nodiscard]] FleetStatus fleet(const WatchedNodes& nodes) const;

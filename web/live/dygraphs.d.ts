@@ -6,6 +6,8 @@ declare class Dygraph {
   resize(): void;
   destroy(): void;
   toDomXCoord(x: number): number;
+  static dateTicker(from: number, until: number, pixels: number, option: (name: string) => unknown): {v: number, label: string}[];
+  static dateAxisLabelFormatter: unknown;
   static defaultInteractionModel: Record<string, unknown>;
   static PLUGINS: unknown[];
   static Plugins: Record<string, unknown>;
