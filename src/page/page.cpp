@@ -69,8 +69,8 @@ void add_page(Router& router, std::initializer_list<std::string_view> scripts) {
 }  // namespace
 
 void add_fleet_page(Router& router) {
-  add_page(router, {"live/source.js", "live/allocation_chart.js", "live/fleet_view.js", "live/frontier_chart.js",
-                    "live/pace_choice.js", "live/job_view.js", "live/fleet_page.js"});
+  add_page(router, {"live/source.js", "live/allocation_chart.js", "live/scheduler_panel.js", "live/fleet_view.js",
+                    "live/frontier_chart.js", "live/pace_choice.js", "live/job_view.js", "live/fleet_page.js"});
 }
 
 void add_node_page(Router& router) { add_page(router, {"live/agent_source.js", "live/node_page.js"}); }

@@ -198,6 +198,7 @@ FleetDesk::FleetDesk(EventLoop& loop, const JobBook& book, const Access& access,
       access_(access),
       options_(std::move(options)),
       watch_(options_.nodes),
+      controller_(options_.controller),
       history_(options_.history, tables()),
       timer_(loop.every(kPeriod, [this] { look(); })) {}
 
@@ -407,6 +408,10 @@ void FleetDesk::add_routes(Router& router) {
   router.add({"GET", "/v1/fleet", Handler([this](const Request& request) {
                 access_.need_administrator(request);
                 return json_response(200, to_json(fleet(watch_.nodes())));
+              })});
+  router.add({"GET", "/v1/cluster", Handler([this](const Request& request) {
+                access_.need_administrator(request);
+                return json_response(200, to_json(controller_.told()));
               })});
   router.add({"GET", "/v1/fleet/history", AsyncHandler([this](const Request& request, const Reply& reply) {
                 access_.need_administrator(request);

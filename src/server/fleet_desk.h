@@ -1,6 +1,6 @@
 // What an operator asks about all jobs and nodes together: GET /v1/nodes, /v1/fleet and /v1/events, who had which GPU,
-// and the past of a node and of a job. It asks the nodes' agents, ends leases there, and keeps a row of figures of each
-// node and job a second (fleet/).
+// the past of a node and of a job, and what the cluster's controller does. It asks the nodes' agents and that
+// controller, ends leases, and keeps a row of figures of each node and job a second (fleet/).
 #pragma once
 
 #include <exception>
@@ -12,6 +12,7 @@
 #include <vector>
 #include <nlohmann/json_fwd.hpp>
 
+#include "fleet/controller_watch.h"
 #include "fleet/history.h"
 #include "fleet/node_watch.h"
 #include "net/event_loop.h"
@@ -25,6 +26,7 @@ namespace flyball {
 
 struct FleetOptions {
   NodeWatchOptions nodes;
+  ControllerWatchOptions controller;
   std::string history;  // file; empty: in memory
   // What a kWh costs and sets free; told to readers, and not used by the server itself.
   std::optional<double> price_per_kwh;
@@ -36,8 +38,8 @@ struct FleetOptions {
 // Loop's thread only.
 class FleetDesk {
  public:
-  // Opens the history and begins to ask. `loop`, `book` and `access` must outlive this object. Throws what NodeWatch
-  // and History do.
+  // Opens the history and begins to ask. `loop`, `book` and `access` must outlive this object. Throws what NodeWatch,
+  // ControllerWatch and History do.
   FleetDesk(EventLoop& loop, const JobBook& book, const Access& access, FleetOptions options);
 
   void add_routes(Router& router);
@@ -76,6 +78,7 @@ class FleetDesk {
   const Access& access_;
   FleetOptions options_;
   NodeWatch watch_;
+  ControllerWatch controller_;
   History history_;
   std::vector<std::shared_ptr<EventStream>> streams_;
   std::map<std::string, JobNotes> notes_;    // by the histories' names of jobs

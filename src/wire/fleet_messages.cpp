@@ -226,6 +226,18 @@ Record<FleetAllocations> description_of(const FleetAllocations* /*type*/) {
       .field("allocations", &R::allocations, "Those that last first, then those that ended, the latest first.");
 }
 
+Record<WatchedController> description_of(const WatchedController* /*type*/) {
+  using R = WatchedController;
+  return Record<R>::answer("WatchedController", kFleetAnswer, "A cluster as its controller told it last.")
+      .field("address", &R::address, "Address of the controller; empty where the server asks none (`--controller`).",
+             {.needed = true})
+      .field("silent", &R::silent, "Whether it does not answer; its status is then what it told last.",
+             {.needed = true})
+      .field("age_s", &R::age, "Age of its last answer; null where there was none.")
+      .field("trouble", &R::trouble, "Why the last question was not answered; empty where it was.")
+      .field("status", &R::status, "What it told last; null: nothing yet.");
+}
+
 Record<FleetHistoryRow> description_of(const FleetHistoryRow* /*type*/) {
   using R = FleetHistoryRow;
   return Record<R>::answer("FleetHistoryRow", kFleetAnswer,

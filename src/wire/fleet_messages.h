@@ -11,6 +11,7 @@
 #include "base/names.h"
 #include "base/units.h"
 #include "wire/agent_messages.h"
+#include "wire/cluster_messages.h"
 
 namespace flyball {
 
@@ -134,6 +135,15 @@ struct FleetAllocations {
   std::vector<GpuAllocation> allocations{};
 };
 
+// GET /v1/cluster
+struct WatchedController {
+  std::string address;                     // as the server's administrator wrote it; empty: none is asked
+  bool silent = true;                      // there is no answer, or none that is new
+  std::optional<Seconds> age;              // of the last answer
+  std::string trouble;                     // why the last question was not answered; empty: it was
+  std::optional<ClusterRunStatus> status;  // by the last answer, whatever its age
+};
+
 // How far apart rows of a history are; the finest that reaches back far enough is told.
 enum class HistoryStep { kSeconds, kMinutes, kHours };
 template <>
@@ -211,6 +221,7 @@ struct JobHistory {
 [[nodiscard]] Record<JobRanks> description_of(const JobRanks*);
 [[nodiscard]] Record<GpuAllocation> description_of(const GpuAllocation*);
 [[nodiscard]] Record<FleetAllocations> description_of(const FleetAllocations*);
+[[nodiscard]] Record<WatchedController> description_of(const WatchedController*);
 [[nodiscard]] Record<FleetHistoryRow> description_of(const FleetHistoryRow*);
 [[nodiscard]] Record<FleetHistory> description_of(const FleetHistory*);
 [[nodiscard]] Record<NodeHistoryRow> description_of(const NodeHistoryRow*);

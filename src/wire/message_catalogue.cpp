@@ -62,8 +62,9 @@ const std::vector<const RecordDescription*>& messages_of(Interface interface) {
                    OrderReport, PromiseReport, PaceReport, DriftedOperation, RemeasureOrder, StragglerNotice,
                    StragglerTaken, PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted, WatchedNodes,
                    WatchedNode, WatchedGpu, FleetStatus, PowerNow, PowerNow::OfNode, PowerNow::OfJob, JobRanks,
-                   JobRankStatus, FleetAllocations, GpuAllocation, FleetHistory, FleetHistoryRow, NodeHistory,
-                   NodeHistoryRow, JobHistory, JobHistoryRow, JobHistoryEvent>();
+                   JobRankStatus, FleetAllocations, GpuAllocation, WatchedController, ClusterRunStatus,
+                   ClusterJobStatus, ClusterKindStatus, ClusterNodeStatus, ClusterDecision, FleetHistory,
+                   FleetHistoryRow, NodeHistory, NodeHistoryRow, JobHistory, JobHistoryRow, JobHistoryEvent>();
   static const auto kAgent =
       descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, Cap, ClockBounds,
                    SettingsChange, GpuSettings, GpuClocks, PowerLimits, AccountSessionRequest, AccountSessionInfo,

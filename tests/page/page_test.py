@@ -20,7 +20,7 @@ from world import World, wait_until
 JOB = "night"
 SCRIPT = "<script>window.hostile = 1</script><img src=x onerror='window.hostile = 2'>"
 HOSTILE = {"markup": SCRIPT, "arabic": "\u202eمهمة \u202e تدريب", "long": "x" * 200}
-NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "allocations", "silence", "restart", "looks", "hostile",
+NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "allocations", "scheduler", "silence", "restart", "looks", "hostile",
          "leases", "agent", "bill")
 LONG_MS = 120 * 1000  # ms; nothing here is about speed
 
@@ -364,6 +364,47 @@ class Tests(BrowserTests):
         expect(pressed).to_have_attribute("aria-pressed", "false")
         page.mouse.dblclick(box["x"] + box["width"] * .6, box["y"] + 40)
         expect(pressed).to_have_attribute("aria-pressed", "true")
+        page.context.close()
+
+    # What a controller tells: power against the budget, decisions, jobs; and that it is silent.
+    def scheduler(self):
+        page = self.open("")
+        alarm = page.locator(".alarms li").filter(has_text="The controller of the cluster is silent")
+        expect(alarm).to_be_visible()
+        self.check("scheduler", page.locator(".decisions").count() == 0, "there are decisions of a controller that never answered")
+        decision = {"time_s": 1.8e9, "planned_w": 1200, "limit_w": 1500, "budget_w": 2000, "clock_mhz": 1005}
+        jobs = [{"job": 8, "user": "bob", "kind": SCRIPT, "state": "waiting", "gpus": 0, "to_gpus": 0, "power_w": 0,
+                 "why": "it waits"},
+                {"job": 7, "user": "alice", "kind": "resnet", "state": "running", "gpus": 2, "to_gpus": 2, "power_w": 700,
+                 "clock_mhz": 1005, "why": "from 4 GPUs to 2"}]
+        status = {"policy": "joule-price", "mode": "acts", "budget_w": 2000, "others_w": 500, "limit_w": 1500, "power_w": 700,
+                  "decisions": 5, "jobs": jobs, "last_decisions": [
+                      {**decision, "job": 7, "change": "from 4 GPUs on n1 to 2 GPUs on n1", "cause": "1500 W are for elastic jobs",
+                       "from_gpus": 4, "to_gpus": 2},
+                      {**decision, "job": 7, "change": SCRIPT, "cause": "job 7 has come", "from_gpus": 0, "to_gpus": 4}]}
+        with self.world.controller(status):
+            rows = page.locator(".decisions tbody tr")
+            expect(rows).to_have_count(2)
+            expect(alarm).to_have_count(0)
+            for words in ("4 \u2192 2", "from 4 GPUs on n1 to 2 GPUs on n1", "1500 W are for elastic jobs", "1005"):
+                expect(rows.first).to_contain_text(words)
+            expect(rows.last).to_contain_text(SCRIPT)
+            # 700 W of its jobs and 500 W of others, of 2 kW.
+            expect(page.locator(".tile").filter(has_text="Power against the budget")).to_contain_text("1.20\u00a0kW of 2.00\u00a0kW")
+            self.check("scheduler", page.locator("meter").get_attribute("value") == "1200", "the meter is another")
+            queue = page.get_by_role("region", name="Jobs of the scheduler").locator("tbody tr")
+            expect(queue.first).to_contain_text("running")
+            expect(queue.last).to_contain_text("waiting")
+            self.check("scheduler", page.evaluate("window.hostile === undefined"), "a kind was run")
+            for width in (390, 1400):
+                for scheme in ("light", "dark"):
+                    other = self.open("", width, scheme)
+                    expect(other.locator(".decisions tbody tr")).to_have_count(2)
+                    self.wait_for_bars(other, {("n1", 0): JOB})
+                    self.looked_at(other, f"cluster-{width}-{scheme}")
+                    other.context.close()
+        expect(alarm).to_be_visible()
+        expect(rows).to_have_count(2)  # as it told last
         page.context.close()
 
     def silence(self):

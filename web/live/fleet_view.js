@@ -90,11 +90,13 @@ class FleetView {
     this.power = new TimeChart('Power of all GPUs', this.window, {text: powerText, fromZero: true});
     this.past = new Past(source, 'v1/fleet/history');
     this.allocations = new AllocationChart(source, this.window);
+    this.scheduler = new SchedulerPanel(source);
   }
 
   async ask() {
     try {
-      await Promise.all([this.past.renew(this.window.span), this.allocations.past.renew(this.window.span)]);
+      await Promise.all([this.past.renew(this.window.span), this.allocations.past.renew(this.window.span),
+        this.scheduler.ask()]);
     } catch {
       // The stream says that the server is away; the charts stay as they are.
     }
@@ -131,9 +133,9 @@ class FleetView {
         missed ? `${missed} missed` : kept ? 'none missed' : 'none compared yet', missed ? 'bad' : ''),
       tile('Nodes', fleet.nodes ? `${fleet.nodes - fleet.nodes_silent} answer` : kNothing,
         fleet.nodes_silent ? `${fleet.nodes_silent} silent` : 'none silent', fleet.nodes_silent ? 'bad' : '')]),
-    heading('Attention'), alarms(this.source, []),
+    heading('Attention'), alarms(this.source, this.scheduler.alarms()),
     ...(fleet.nodes ? [heading('Power and GPUs'), this.window.tools(), this.power.element,
-      this.allocations.element] : []),
+      this.allocations.element] : []), ...this.scheduler.shown(),
     heading('Jobs'), jobTable(this.source), heading('Nodes'), nodeTable(this.source)];
   }
 }
