@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The planning server's page in a real Chromium, on a fleet of simulated GPUs that train: every view at three widths,
 dark and light, without an error on the console and without a serious fault that axe finds; by keyboard alone; with a
-straggler that comes and goes, an agent that is killed, and a server that starts anew; with hostile names; and without
-a token. Run by `make page`; pictures land in build/page/. Names of tests run these alone.
+straggler that comes and goes, an agent that is killed, and a server that starts anew; with many GPUs and what a
+scheduler does with them; with hostile names; and without a token. Run by `make page`; pictures land in build/page/. Names of tests run these alone.
 """
 
 import json
@@ -20,7 +20,7 @@ from world import World, wait_until
 JOB = "night"
 SCRIPT = "<script>window.hostile = 1</script><img src=x onerror='window.hostile = 2'>"
 HOSTILE = {"markup": SCRIPT, "arabic": "\u202eمهمة \u202e تدريب", "long": "x" * 200}
-NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "allocations", "scheduler", "silence", "restart", "looks", "hostile",
+NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "allocations", "many_gpus", "scheduler", "silence", "restart", "looks", "hostile",
          "leases", "agent", "bill")
 LONG_MS = 120 * 1000  # ms; nothing here is about speed
 
@@ -365,6 +365,34 @@ class Tests(BrowserTests):
         page.mouse.dblclick(box["x"] + box["width"] * .6, box["y"] + 40)
         expect(pressed).to_have_attribute("aria-pressed", "true")
         page.context.close()
+
+    # More than 64 GPUs: each node has one row, of as many lanes as it has GPUs, as high as that of any other node.
+    def many_gpus(self):
+        now = time.time()
+        told = [{"node": f"rack-12-node-{node}", "gpu": gpu, "from_s": now - 60 * (job + 1), "until_s": now - 60 * job,
+                 "ended": True, "job": f"job-{(node + job) % 12}", "rank": None, "holder": "alice"}
+                for node in range(12) for gpu in range(8) for job in range(9)]
+        for width in (390, 1400):
+            page = self.open("", width)
+            page.route("**/v1/fleet/allocations*", lambda route: route.fulfill(json={"complete_from_s": 0, "allocations": told}))
+            page.goto(f"{self.world.address}/#/nodes")  # and anew, by what the route tells
+            page.goto(f"{self.world.address}/#/")
+            names = page.locator(".allocations .rows text.strong")
+            expect(names).to_have_count(14)  # with n1 and n2, in order
+            expect(names.first).to_have_text("n1")
+            expect(names.nth(2)).to_have_text("\u20262-node-0")
+            expect(names.last).to_have_text("\u2026-node-11")
+            expect(page.locator(".allocations .row")).to_have_count(14 * 8)
+            expect(page.locator(".allocations .row text")).to_have_count(0)
+            expect(page.locator(".legend a")).to_have_count(12)
+            page.locator(".allocations").focus()
+            for _ in range(14 * 8 + 1):
+                page.keyboard.press("ArrowDown")
+            expect(page.locator(".saying")).to_contain_text("rack-12-node-11, GPU 7: not known")
+            page.keyboard.press("ArrowLeft")
+            expect(page.locator(".saying")).to_contain_text("rack-12-node-11, GPU 7: job job-11 by alice")
+            self.looked_at(page, f"many-gpus-{width}")
+            page.context.close()
 
     # What a controller tells: power against the budget, decisions, jobs; and that it is silent.
     def scheduler(self):
