@@ -71,7 +71,7 @@ TEST(ControllerWatch, TellsWhatTheControllerToldAndWhenItIsSilent) {
   const ServerThread server(options);
   Client client(server.port(), kAdministrator);
   const nlohmann::json before =
-      ask_cluster_until(client, [](const nlohmann::json& now) { return now["trouble"] != ""; });
+      ask_cluster_until(client, [](const nlohmann::json& now) { return !now["trouble"].get<std::string>().empty(); });
   EXPECT_EQ(before["silent"], true);
   EXPECT_TRUE(before["age_s"].is_null());
   EXPECT_TRUE(before["status"].is_null()) << "nothing is known, which is not: nothing runs";

@@ -190,7 +190,8 @@ TEST_F(Fleet, TellsWhichJobHadWhichGpuWhen) {
   EXPECT_EQ(of(told, "n1", 0)[0]["holder"], "");
   lease.release();
   const nlohmann::json later =
-      ask_until("/v1/fleet/allocations", [&](const nlohmann::json& now) { return last_job(now)["holder"] == ""; });
+      ask_until("/v1/fleet/allocations", [&](const nlohmann::json& now) { return last_job(now)["job"] != "job"; });
+  EXPECT_EQ(last_job(later)["holder"], "") << "nobody has it";
   const nlohmann::json both = of(later, "n1", 1);
   const auto ours = std::ranges::find_if(both, [](const nlohmann::json& one) { return one["job"] == "job"; });
   ASSERT_NE(ours, both.end());

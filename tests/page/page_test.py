@@ -2,7 +2,8 @@
 """The planning server's page in a real Chromium, on a fleet of simulated GPUs that train: every view at three widths,
 dark and light, without an error on the console and without a serious fault that axe finds; by keyboard alone; with a
 straggler that comes and goes, an agent that is killed, and a server that starts anew; with many GPUs and what a
-scheduler does with them; with hostile names; and without a token. Run by `make page`; pictures land in build/page/. Names of tests run these alone.
+scheduler does with them; with hostile names; and without a token. Run by `make page`; pictures land in build/page/.
+Names of tests run these alone.
 """
 
 import json
