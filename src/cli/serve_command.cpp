@@ -92,6 +92,9 @@ PlanningServerOptions server_options(const ServeOptions& options) {
   if (options.in_memory && options.history) throw UsageError("--in-memory and --history exclude each other");
   if (!options.in_memory) server.fleet.history = options.history.value_or(history_beside(server.database));
   server.fleet.nodes = nodes_of(options);
+  if (server.fleet.controller.address.empty() && !server.fleet.controller.ca_file.empty()) {
+    throw UsageError("where the controller is is missing; give --controller");
+  }
   if (options.admin_token_file) {
     server.administrator_token = read_own_token_file(*options.admin_token_file, kShortestToken);
   }
@@ -157,6 +160,12 @@ void add_serve_command(const Command& program) {
             "file with the token that the agents ask for over TCP");
   add_value(command, "--agent-ca-file", options->agent_ca_file, parse_path, "FILE",
             "certificates of the authorities that issued the agents' (default: the system's)");
+  add_value(
+      command, "--controller", options->server.fleet.controller.address, parse_path, "ADDRESS",
+      "address of the cluster's controller (flyball cluster run), such as 127.0.0.1:4942: ask it each second what "
+      "its jobs have and what it has decided");
+  add_value(command, "--controller-ca-file", options->server.fleet.controller.ca_file, parse_path, "FILE",
+            "certificates of the authorities that issued the controller's (default: the system's)");
   add_constant_tariff_options(command, options->server.fleet.price_per_kwh, options->server.fleet.carbon_g_per_kwh);
   add_value(command, "--admin-token-file", options->admin_token_file, parse_path, "FILE",
             "file with the administrator's token, readable by its owner only; needed to listen beyond this machine");

@@ -140,6 +140,30 @@ GpuShape Controller::target_of(const Job& job) const {
   return shape;
 }
 
+Watts Controller::planned_power() const {
+  const ClusterState& state = scheduler_->state();
+  Watts planned;
+  for (const auto& [id, job] : jobs_) {
+    if (job.index >= 0 && state.jobs[at(job.index)].has_gpus())
+      planned += power_on(job, state.jobs[at(job.index)].gpus);
+  }
+  for (const auto& [id, job] : pipelines_) {
+    if (job.index < 0) continue;
+    const ClusterJob& one = state.jobs[at(job.index)];
+    planned += state.counted(one.kind, 0, at(one.speed));
+  }
+  return planned;
+}
+
+// Powers are of the moment when it is noted.
+void Controller::note_decision(ClusterDecision what) {
+  what.planned = planned_power();
+  what.limit = scheduler_->state().power_limit;
+  what.budget = budget_at(what.time).power;
+  decisions_.push_front(std::move(what));
+  if (decisions_.size() > ClusterRunStatus::kMostDecisions) decisions_.pop_back();
+}
+
 void Controller::decide(Seconds now) {
   prefer_nodes();
   for (int round = 0; round < kMostDecisions && scheduler_->is_due(); ++round) scheduler_->decide();
@@ -147,7 +171,7 @@ void Controller::decide(Seconds now) {
   const std::size_t told = std::min(causes_.size(), kMostCauses);
   std::string cause = fmt::format("{}", fmt::join(causes_.begin(), causes_.begin() + static_cast<long>(told), ", "));
   if (told < causes_.size()) cause += fmt::format(" and {} more", causes_.size() - told);
-  note_speeds(cause);
+  note_speeds(now, cause);
   std::vector<Transition> changes;
   for (auto& [id, job] : jobs_) {
     // Of a job that the engine is changing, more will be known when it has done so.
@@ -164,7 +188,11 @@ void Controller::decide(Seconds now) {
     if (job.wanted && job.wanted->target == target) continue;
     const int speed = one.speed;
     changes.push_back({id, job.seen.restarts, target, speed, now});
-    job.why = fmt::format("from {} to {}: {}", has ? words_of(*has) : "GPUs of its own", words_of(target), cause);
+    const std::string change = fmt::format("from {} to {}", has ? words_of(*has) : "GPUs of its own", words_of(target));
+    job.why = fmt::format("{}: {}", change, cause);
+    const bool is_clocked = keeper_ && !target.nodes.empty();
+    note_decision({now, id, change, cause, job.seen.gpu_count(), target.gpus(),
+                   is_clocked ? std::optional(options_.spec.clocks[at(speed)]) : std::nullopt});
     decided_.push_back(fmt::format("job {}: {}", id, job.why));
   }
   if (changes.empty()) return;
@@ -542,6 +570,7 @@ void Controller::publish(Seconds now) {
     show_agent(next.nodes.back());
     show_wake(node, next.nodes.back());
   }
+  next.last_decisions.assign(decisions_.begin(), decisions_.end());
   const std::lock_guard lock(mutex_);
   next.cycle = status_.cycle;
   status_ = std::move(next);

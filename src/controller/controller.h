@@ -21,6 +21,7 @@
 // One thread calls cycle(); all other functions are thread-safe.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <limits>
 #include <map>
@@ -288,7 +289,9 @@ class Controller : private SchedulerHost {
   [[nodiscard]] bool is_to_meter(const Job& job) const;
   void meter(std::int64_t id, int index);
   void note_cause(std::string words);
-  void note_speeds(const std::string& cause);
+  void note_speeds(Seconds now, const std::string& cause);
+  void note_decision(ClusterDecision what);
+  [[nodiscard]] Watts planned_power() const;
   [[nodiscard]] Watts drawn_by_other(const EngineJob& job);
   void show_power(const Job& job, ClusterJobStatus& shown) const;
   void show_agent(ClusterNodeStatus& shown) const;
@@ -301,7 +304,7 @@ class Controller : private SchedulerHost {
   [[nodiscard]] bool is_paced(std::int64_t id) const;
   void add_clocked(std::vector<ClockedJob>& all) const;
   void keep_paces();
-  void note_pipeline_speeds(const std::set<int>& speeds, const std::string& cause);
+  void note_pipeline_speeds(const std::set<int>& speeds, Seconds now, const std::string& cause);
   [[nodiscard]] ClusterJobStatus status_of(const Pipeline& job) const;
 
   ClusterEngine& engine_;
@@ -350,6 +353,7 @@ class Controller : private SchedulerHost {
   EngineView view_;                                 // the last one
   std::vector<std::string> causes_;                 // what has happened since the last decision
   std::vector<std::string> decided_;
+  std::deque<ClusterDecision> decisions_;  // the newest first
 
   std::function<void()> on_order_;
   std::mutex work_;  // guards all that is above; open while the engine is asked for something

@@ -124,16 +124,20 @@ void Controller::meter(std::int64_t id, int index) {
 void Controller::changed_speed(int job) { other_speeds_.insert(job); }
 
 // A job at another clock is measured again.
-void Controller::note_speeds(const std::string& cause) {
+void Controller::note_speeds(Seconds now, const std::string& cause) {
   const std::set<int> speeds = std::exchange(other_speeds_, {});
   if (!keeper_) return;
-  note_pipeline_speeds(speeds, cause);
+  note_pipeline_speeds(speeds, now, cause);
   for (auto& [id, job] : jobs_) {
     if (job.index < 0 || speeds.count(job.index) == 0) continue;
     const int speed = scheduler_->state().jobs[at(job.index)].speed;
     job.reports = 0;
     job.learned = false;
-    job.why = fmt::format("clocks of at most {:.0f} MHz: {}", options_.spec.clocks[at(speed)].value(), cause);
+    const Megahertz clock = options_.spec.clocks[at(speed)];
+    const std::string change = fmt::format("clocks of at most {:.0f} MHz", clock.value());
+    job.why = fmt::format("{}: {}", change, cause);
+    const int gpus = job.seen.gpu_count();
+    note_decision({now, id, change, cause, gpus, gpus, clock});
     if (options_.mode != ControllerMode::kDryRun) log_(fmt::format("job {}: {}", id, job.why));
   }
 }

@@ -143,11 +143,14 @@ void Controller::keep_paces() {
   }
 }
 
-void Controller::note_pipeline_speeds(const std::set<int>& speeds, const std::string& cause) {
+void Controller::note_pipeline_speeds(const std::set<int>& speeds, Seconds now, const std::string& cause) {
   for (auto& [id, job] : pipelines_) {
     if (job.index < 0 || speeds.count(job.index) == 0) continue;
     const int speed = scheduler_->state().jobs[at(job.index)].speed;
-    job.why = fmt::format("iterations of {:.4g} s: {}", job.pace.speeds[at(speed)].time.value(), cause);
+    const std::string change = fmt::format("iterations of {:.4g} s", job.pace.speeds[at(speed)].time.value());
+    job.why = fmt::format("{}: {}", change, cause);
+    const int gpus = job.seen.gpu_count();
+    note_decision({now, id, change, cause, gpus, gpus, std::nullopt});
     if (options_.mode != ControllerMode::kDryRun) log_(fmt::format("job {}: {}", id, job.why));
   }
 }

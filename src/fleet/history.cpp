@@ -54,6 +54,7 @@ class History::Tables {
         "NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL)");
     database_.execute("CREATE INDEX IF NOT EXISTS events_of_source ON events(source, time)");
     for (const HistoryTable& table : tables_) prepare(table);
+    allocations_.emplace(database_);
     note_.emplace(database_, "INSERT INTO events(source, time, kind, text) VALUES(?, ?, ?, ?)");
     trim_.emplace(database_,
                   "DELETE FROM events WHERE source=?1 AND event<=(SELECT event FROM events WHERE source=?1 "
@@ -68,7 +69,8 @@ class History::Tables {
     }
   }
 
-  void write(std::int64_t time, const std::vector<Sample>& samples, const std::vector<Event>& events) {
+  void write(std::int64_t time, const std::vector<Sample>& samples, const std::vector<Event>& events,
+             const std::vector<HeldGpus>& held) {
     const std::int64_t minute = floor_to(time, kMinute);
     transaction([&] {
       for (const Sample& sample : samples) {
@@ -87,6 +89,7 @@ class History::Tables {
         note_->bind(1, source).bind(2, time).bind(3, event.kind).bind(4, event.text).run();
         trim_->bind(1, source).bind(2, kMostEvents).run();
       }
+      for (const HeldGpus& node : held) allocations_->note(node);
       if (minute == rolled_) return;
       roll(minute);
       if (floor_to(minute, kHour) != floor_to(rolled_, kHour)) drop(time);
@@ -96,6 +99,8 @@ class History::Tables {
     for (Made& table : made_) table.fresh.clear();
     for (const Sample& sample : samples) made_[sample.table].fresh.insert(source_of(sample.table, sample.source));
   }
+
+  FleetAllocations allocations(Seconds from, Seconds until) { return allocations_->read(from, until); }
 
   Rows read(std::size_t table, const std::string& name, std::int64_t from, std::int64_t until, HistoryStep step) {
     Rows rows;
@@ -222,6 +227,7 @@ class History::Tables {
 
   void drop(std::int64_t now) {
     drop_events_->bind(1, now - kKept.back().seconds).run();
+    allocations_->drop(Seconds(static_cast<double>(now)));
     for (Made& made : made_) {
       for (const auto& [name, source] : made.sources) {
         for (const Keep& keep : kKept) {
@@ -244,6 +250,7 @@ class History::Tables {
       contained("taking back what a history could not write", [&] {
         if (database_.in_transaction()) database_.execute("ROLLBACK");
         read_sources();
+        allocations_->reload();
       });
       throw;
     }
@@ -256,6 +263,7 @@ class History::Tables {
   std::optional<Statement> trim_;
   std::optional<Statement> told_;
   std::optional<Statement> drop_events_;
+  std::optional<AllocationTable> allocations_;
   std::int64_t rolled_ = 0;  // the minute up to which coarser rows are made; 0: this process has made none
 };
 
@@ -286,12 +294,30 @@ History::~History() {
   thread_.join();
 }
 
-void History::add(Seconds time, std::vector<Sample> samples, std::vector<Event> events) {
-  if (samples.empty() && events.empty()) return;
+void History::add(Seconds time, std::vector<Sample> samples, std::vector<Event> events, std::vector<HeldGpus> held) {
+  if (samples.empty() && events.empty() && held.empty()) return;
   {
     const std::lock_guard lock(mutex_);
     if (batches_.size() >= kMostWaiting) batches_.pop_front();
-    batches_.push_back({time, std::move(samples), std::move(events)});
+    batches_.push_back({time, std::move(samples), std::move(events), std::move(held)});
+  }
+  changed_.notify_one();
+}
+
+template <class Found>
+void History::have(std::function<Found()> find, std::function<void(Found, std::exception_ptr)> done) {
+  {
+    const std::lock_guard lock(mutex_);
+    reads_.push_back([find = std::move(find), done = std::move(done)] {
+      Found found;
+      std::exception_ptr error;
+      try {
+        found = find();
+      } catch (...) {
+        error = std::current_exception();
+      }
+      done(std::move(found), error);
+    });
   }
   changed_.notify_one();
 }
@@ -301,21 +327,13 @@ void History::read(std::size_t table, std::string source, Seconds from, Seconds 
   const auto bound = [&](Seconds time) {
     return static_cast<std::int64_t>(std::floor(std::clamp(time.value(), 0.0, 1e12)));
   };
-  {
-    const std::lock_guard lock(mutex_);
-    reads_.push_back([this, table, source = std::move(source), step, done = std::move(done),
-                      begin = floor_to(bound(from), seconds_of(step)), end = bound(until)] {
-      Rows rows;
-      std::exception_ptr error;
-      try {
-        rows = tables_->read(table, source, begin, end, step);
-      } catch (...) {
-        error = std::current_exception();
-      }
-      done(std::move(rows), error);
-    });
-  }
-  changed_.notify_one();
+  have<Rows>([this, table, source = std::move(source), step, begin = floor_to(bound(from), seconds_of(step)),
+              end = bound(until)] { return tables_->read(table, source, begin, end, step); },
+             std::move(done));
+}
+
+void History::read_allocations(Seconds from, Seconds until, AllocationsDone done) {
+  have<FleetAllocations>([this, from, until] { return tables_->allocations(from, until); }, std::move(done));
 }
 
 void History::work() {
@@ -326,8 +344,9 @@ void History::work() {
       const Batch batch = std::move(batches_.front());
       batches_.pop_front();
       lock.unlock();
-      contained("writing a history",
-                [&] { tables_->write(std::llround(std::floor(batch.time.value())), batch.samples, batch.events); });
+      contained("writing a history", [&] {
+        tables_->write(std::llround(std::floor(batch.time.value())), batch.samples, batch.events, batch.held);
+      });
       lock.lock();
     } else if (!reads_.empty()) {
       const auto read = std::move(reads_.front());

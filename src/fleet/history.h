@@ -1,5 +1,6 @@
 // Keeps figures of many sources (nodes, jobs) over time, on disk and bounded: seconds for an hour, minutes for a month,
-// hours for five years. Coarser rows are made of finer ones, and a source without rows is forgotten.
+// hours for five years. Coarser rows are made of finer ones, and a source without rows is forgotten. Beside them it
+// keeps who had which GPU (allocation_table.h).
 //
 // A thread of its own writes and reads, so that nobody waits for the disk. What it writes is not flushed one by one: a
 // machine that loses its power may lose the last seconds, a process that is killed loses nothing that was taken.
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "fleet/allocation_table.h"
 #include "wire/fleet_messages.h"
 
 namespace flyball {
@@ -69,9 +71,10 @@ class History {
   History(const History&) = delete;
   History& operator=(const History&) = delete;
 
-  // Takes what was measured in the second of `time`, in place of what was taken for it before, and what happened in it.
-  // Thread-safe; waits for nothing. Where the disk does not keep up, the oldest that wait are dropped.
-  void add(Seconds time, std::vector<Sample> samples, std::vector<Event> events = {});
+  // Takes what was measured in the second of `time`, in place of what was taken for it before, what happened in it, and
+  // who has the GPUs of the nodes that answer. Thread-safe; waits for nothing. Where the disk does not keep up, the
+  // oldest that wait are dropped.
+  void add(Seconds time, std::vector<Sample> samples, std::vector<Event> events = {}, std::vector<HeldGpus> held = {});
 
   // Calls `done` in the history's thread with what is known of a source in [from, until), in the finest step that at
   // `now` reaches back to `from` and has no more than kMostRows rows; or with what went wrong. Thread-safe.
@@ -81,14 +84,22 @@ class History {
   // Returns the step of such an answer.
   [[nodiscard]] static HistoryStep step_of(Seconds from, Seconds until, Seconds now);
 
+  // Calls `done` in the history's thread with who had which GPU in [from, until), or with what went wrong. Thread-safe.
+  using AllocationsDone = std::function<void(FleetAllocations, std::exception_ptr)>;
+  void read_allocations(Seconds from, Seconds until, AllocationsDone done);
+
  private:
   class Tables;
   struct Batch {
     Seconds time;
     std::vector<Sample> samples;
     std::vector<Event> events;
+    std::vector<HeldGpus> held;
   };
   void work();
+  // Has the thread find something, and `done` called with it, or with what went wrong.
+  template <class Found>
+  void have(std::function<Found()> find, std::function<void(Found, std::exception_ptr)> done);
 
   std::unique_ptr<Tables> tables_;  // in the thread alone, once it has begun
   std::mutex mutex_;

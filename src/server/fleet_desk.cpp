@@ -90,6 +90,15 @@ HistoryFigures figures_of(const WatchedNode& node) {
   return {power, clock.value(), asked.value(), temperature, leased, throttled};
 }
 
+// `now`: Unix time at which the node was told.
+HeldGpus held_gpus(const WatchedNode& node, Seconds now) {
+  HeldGpus held{node.node, now - node.age.value_or(Seconds()), {}};
+  for (const WatchedGpu& gpu : node.gpus) {
+    held.gpus.push_back({gpu.index, gpu.job, gpu.rank, gpu.holder, held.time - gpu.leased_for.value_or(Seconds())});
+  }
+  return held;
+}
+
 NodeHistoryRow node_row(const History::Row& row) {
   return {row.time,
           quantity<Watts>(row.figures[0]),
@@ -189,6 +198,7 @@ FleetDesk::FleetDesk(EventLoop& loop, const JobBook& book, const Access& access,
       access_(access),
       options_(std::move(options)),
       watch_(options_.nodes),
+      controller_(options_.controller),
       history_(options_.history, tables()),
       timer_(loop.every(kPeriod, [this] { look(); })) {}
 
@@ -225,9 +235,13 @@ void FleetDesk::look() {
 }
 
 void FleetDesk::keep(const WatchedNodes& nodes, const FleetStatus& all) {
+  const Seconds now(now_seconds());
   std::vector<History::Sample> samples;
+  std::vector<HeldGpus> held;
   for (const WatchedNode& node : nodes.nodes) {
-    if (!node.silent) samples.push_back({kNodes, node.node, figures_of(node)});
+    if (node.silent) continue;
+    samples.push_back({kNodes, node.node, figures_of(node)});
+    held.push_back(held_gpus(node, now));
   }
   if (all.nodes > 0) {
     samples.push_back({kFleet,
@@ -253,7 +267,7 @@ void FleetDesk::keep(const WatchedNodes& nodes, const FleetStatus& all) {
     }
   }
   notes_ = std::move(notes);
-  history_.add(Seconds(now_seconds()), std::move(samples), std::move(events));
+  history_.add(now, std::move(samples), std::move(events), std::move(held));
 }
 
 void FleetDesk::tell(const WatchedNodes& nodes, const FleetStatus& all) {
@@ -337,8 +351,7 @@ FleetStatus FleetDesk::fleet(const WatchedNodes& nodes) const {
   return all;
 }
 
-void FleetDesk::answer_history(std::size_t table, const std::string& source, const Request& request, const Reply& reply,
-                               std::function<Response(const History::Rows&)> show) {
+FleetDesk::Stretch FleetDesk::stretch_of(const Request& request) {
   const double now = now_seconds();
   const double until = query_time(request, "until_s", now + 1.0);
   const double from = query_time(request, "from_s", std::max(until - kUsualPast, 0.0));
@@ -348,13 +361,31 @@ void FleetDesk::answer_history(std::size_t table, const std::string& source, con
     throw HttpError(400,
                     fmt::format("from_s to until_s may be {} s at most; ask for one part after the other", longest));
   }
-  history_.read(table, source, Seconds(from), Seconds(until), Seconds(now),
-                [this, reply, show = std::move(show)](History::Rows rows, const std::exception_ptr& error) {
-                  loop_.post([reply, show, rows = std::move(rows), error] {
-                    if (error) return reply.fail(error);
-                    reply.send(show(rows));
-                  });
-                });
+  return {Seconds(from), Seconds(until), Seconds(now)};
+}
+
+template <class Found>
+std::function<void(Found, std::exception_ptr)> FleetDesk::answering(const Reply& reply,
+                                                                    std::function<Response(const Found&)> show) {
+  return [this, reply, show = std::move(show)](Found found, const std::exception_ptr& error) {
+    loop_.post([reply, show, found = std::move(found), error] {
+      if (error) return reply.fail(error);
+      reply.send(show(found));
+    });
+  };
+}
+
+void FleetDesk::answer_history(std::size_t table, const std::string& source, const Request& request, const Reply& reply,
+                               std::function<Response(const History::Rows&)> show) {
+  const Stretch stretch = stretch_of(request);
+  history_.read(table, source, stretch.from, stretch.until, stretch.now, answering(reply, std::move(show)));
+}
+
+void FleetDesk::answer_allocations(const Request& request, const Reply& reply) {
+  const Stretch stretch = stretch_of(request);
+  history_.read_allocations(
+      stretch.from, stretch.until,
+      answering<FleetAllocations>(reply, [](const FleetAllocations& all) { return json_response(200, to_json(all)); }));
 }
 
 void FleetDesk::add_routes(Router& router) {
@@ -378,9 +409,17 @@ void FleetDesk::add_routes(Router& router) {
                 access_.need_administrator(request);
                 return json_response(200, to_json(fleet(watch_.nodes())));
               })});
+  router.add({"GET", "/v1/cluster", Handler([this](const Request& request) {
+                access_.need_administrator(request);
+                return json_response(200, to_json(controller_.told()));
+              })});
   router.add({"GET", "/v1/fleet/history", AsyncHandler([this](const Request& request, const Reply& reply) {
                 access_.need_administrator(request);
                 answer_history(kFleet, kWholeFleet, request, reply, showing(FleetHistory{}, fleet_row));
+              })});
+  router.add({"GET", "/v1/fleet/allocations", AsyncHandler([this](const Request& request, const Reply& reply) {
+                access_.need_administrator(request);
+                answer_allocations(request, reply);
               })});
   router.add({"GET", "/v1/nodes/{node}/history", AsyncHandler([this](const Request& request, const Reply& reply) {
                 access_.need_administrator(request);

@@ -1,8 +1,9 @@
-// What an operator asks about all jobs and nodes together: GET /v1/nodes, /v1/fleet and /v1/events, and the past of a
-// node and of a job. It asks the nodes' agents, ends leases there, and keeps a row of figures of each node and job a
-// second (fleet/).
+// What an operator asks about all jobs and nodes together: GET /v1/nodes, /v1/fleet and /v1/events, who had which GPU,
+// the past of a node and of a job, and what the cluster's controller does. It asks the nodes' agents and that
+// controller, ends leases, and keeps a row of figures of each node and job a second (fleet/).
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <vector>
 #include <nlohmann/json_fwd.hpp>
 
+#include "fleet/controller_watch.h"
 #include "fleet/history.h"
 #include "fleet/node_watch.h"
 #include "net/event_loop.h"
@@ -24,6 +26,7 @@ namespace flyball {
 
 struct FleetOptions {
   NodeWatchOptions nodes;
+  ControllerWatchOptions controller;
   std::string history;  // file; empty: in memory
   // What a kWh costs and sets free; told to readers, and not used by the server itself.
   std::optional<double> price_per_kwh;
@@ -35,8 +38,8 @@ struct FleetOptions {
 // Loop's thread only.
 class FleetDesk {
  public:
-  // Opens the history and begins to ask. `loop`, `book` and `access` must outlive this object. Throws what NodeWatch
-  // and History do.
+  // Opens the history and begins to ask. `loop`, `book` and `access` must outlive this object. Throws what NodeWatch,
+  // ControllerWatch and History do.
   FleetDesk(EventLoop& loop, const JobBook& book, const Access& access, FleetOptions options);
 
   void add_routes(Router& router);
@@ -54,6 +57,18 @@ class FleetDesk {
   [[nodiscard]] WatchedNodes nodes(bool for_administrator) const;
   // As an administrator with a token has said.
   void end_lease(const Request& request, const Reply& reply);
+  // The time that a request asks for. Throws HttpError 400.
+  struct Stretch {
+    Seconds from;
+    Seconds until;
+    Seconds now;
+  };
+  [[nodiscard]] static Stretch stretch_of(const Request& request);
+  // Takes what the history has found to the loop's thread, where `show` makes the answer of it.
+  template <class Found>
+  std::function<void(Found, std::exception_ptr)> answering(const Reply& reply,
+                                                           std::function<Response(const Found&)> show);
+  void answer_allocations(const Request& request, const Reply& reply);
   void answer_history(std::size_t table, const std::string& source, const Request& request, const Reply& reply,
                       std::function<Response(const History::Rows&)> show);
   [[nodiscard]] FleetStatus fleet(const WatchedNodes& nodes) const;
@@ -63,6 +78,7 @@ class FleetDesk {
   const Access& access_;
   FleetOptions options_;
   NodeWatch watch_;
+  ControllerWatch controller_;
   History history_;
   std::vector<std::shared_ptr<EventStream>> streams_;
   std::map<std::string, JobNotes> notes_;    // by the histories' names of jobs

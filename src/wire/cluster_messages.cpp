@@ -131,6 +131,21 @@ Record<ClusterKindStatus> description_of(const ClusterKindStatus* /*type*/) {
       .field("shrinks_measured", &R::shrinks, "How many times that is the mean of.");
 }
 
+Record<ClusterDecision> description_of(const ClusterDecision* /*type*/) {
+  using R = ClusterDecision;
+  return Record<R>::answer("ClusterDecision", kAnswer, "What was decided for a job, and why.")
+      .field("time_s", &R::time, "Unix time.", {.needed = true})
+      .field("job", &R::job, "The job's number.", {.needed = true})
+      .field("change", &R::change, "What is to change, for people.")
+      .field("cause", &R::cause, "What had happened, for people.")
+      .field("from_gpus", &R::from_gpus, "GPUs that the job had.")
+      .field("to_gpus", &R::to_gpus, "GPUs that it is to have; 0: it is to stop, and to wait.")
+      .field("clock_mhz", &R::clock, "The highest clock that they may have; null: nobody sets it, or there are none.")
+      .field("planned_w", &R::planned, "Power with which all jobs that the scheduler has count as it was decided.")
+      .field("limit_w", &R::limit, "The part of the budget that was left for these jobs.")
+      .field("budget_w", &R::budget, "Power budget of all GPUs.");
+}
+
 Record<ClusterRunStatus> description_of(const ClusterRunStatus* /*type*/) {
   using R = ClusterRunStatus;
   return Record<R>::answer("ClusterStatus", kAnswer)
@@ -150,7 +165,9 @@ Record<ClusterRunStatus> description_of(const ClusterRunStatus* /*type*/) {
              {.empty_is_null = true})
       .field("jobs", &R::jobs, "The elastic jobs.")
       .field("kinds", &R::kinds, "Kinds of elastic jobs that were seen, and what a change of GPUs costs them.")
-      .field("nodes", &R::nodes, "The nodes with GPUs.");
+      .field("nodes", &R::nodes, "The nodes with GPUs.")
+      .field("last_decisions", &R::last_decisions,
+             "What was decided for jobs since the controller started, the newest first; 100 at most.");
 }
 
 }  // namespace flyball

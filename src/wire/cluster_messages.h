@@ -85,7 +85,21 @@ struct ClusterKindStatus {
   Seconds shrink{};      // that a job loses which gives nodes back while it runs; 0: not measured
   int shrinks = 0;       // how many times that is the mean of
 };
+// What was decided for a job. Powers are those of the whole decision, by which others may have changed, too.
+struct ClusterDecision {
+  Seconds time;  // Unix time
+  std::int64_t job = 0;
+  std::string change;  // "from no GPUs to 2 GPUs on n1", "clocks of at most 1005 MHz"
+  std::string cause;
+  int from_gpus = 0;
+  int to_gpus = 0;
+  std::optional<Megahertz> clock;  // the highest that it may have; none: nobody sets it, or the job is to stop
+  Watts planned{};                 // with which all jobs that the scheduler has count as decided
+  Watts limit{};                   // what the budget left for them
+  Watts budget{};
+};
 struct ClusterRunStatus {
+  static constexpr std::size_t kMostDecisions = 100;  // told
   std::string policy;
   std::string mode;       // "acts", "observes"
   std::string partition;  // whose nodes and jobs the controller has; empty: all
@@ -101,6 +115,7 @@ struct ClusterRunStatus {
   std::vector<ClusterJobStatus> jobs;
   std::vector<ClusterKindStatus> kinds;
   std::vector<ClusterNodeStatus> nodes;
+  std::vector<ClusterDecision> last_decisions{};  // since the controller started, the newest first
 };
 
 [[nodiscard]] Record<ElasticReport> description_of(const ElasticReport*);
@@ -109,6 +124,7 @@ struct ClusterRunStatus {
 [[nodiscard]] Record<ClusterJobStatus> description_of(const ClusterJobStatus*);
 [[nodiscard]] Record<ClusterNodeStatus> description_of(const ClusterNodeStatus*);
 [[nodiscard]] Record<ClusterKindStatus> description_of(const ClusterKindStatus*);
+[[nodiscard]] Record<ClusterDecision> description_of(const ClusterDecision*);
 [[nodiscard]] Record<ClusterRunStatus> description_of(const ClusterRunStatus*);
 
 }  // namespace flyball

@@ -34,6 +34,7 @@ WatchedGpu watched(const GpuStatus& gpu) {
   told.purpose = gpu.lease->purpose;
   told.job = gpu.lease->job;
   told.rank = gpu.lease->rank;
+  told.leased_for = gpu.lease->age;
   const auto settings = gpu.lease->settings.find(gpu.index);
   if (settings != gpu.lease->settings.end() && settings->second.sm_clocks) {
     told.asked_clock = settings->second.sm_clocks->maximum;
@@ -64,6 +65,7 @@ GpuStatus status_of(const WatchedGpu& told) {
   gpu.lease->purpose = told.purpose;
   gpu.lease->job = told.job;
   gpu.lease->rank = told.rank;
+  gpu.lease->age = told.leased_for.value_or(Seconds());
   gpu.lease->gpus = {told.index};
   if (told.asked_clock) gpu.lease->settings[told.index].sm_clocks = ClockBounds{Megahertz(), *told.asked_clock};
   return gpu;
@@ -96,6 +98,8 @@ Record<WatchedGpu> description_of(const WatchedGpu* /*type*/) {
       .field("purpose", &R::purpose, "What the lease is for, in its holder's words.")
       .field("job", &R::job, "The job whose training the lease is for; empty where it names none.")
       .field("rank", &R::rank, "Which of the job's ranks holds the lease, as it says itself; null: it does not say.")
+      .field("leased_for_s", &R::leased_for,
+             "Time since the lease was granted, by when the agent told it; null where there is none.")
       .field("cap_w", &R::cap, "The power limit that a holder who was lost has left; null where there is none.")
       .field("cap_holder", &R::cap_holder, "Who has left it; empty where there is none.");
 }
@@ -196,6 +200,42 @@ Record<JobRanks> description_of(const JobRanks* /*type*/) {
       .field("job", &R::job, "The job's id.", {.needed = true})
       .field("ranks_registered", &R::ranks_registered, "Number of ranks that have registered.")
       .field("ranks", &R::ranks, "The first 4096 of them, by their number.");
+}
+
+Record<GpuAllocation> description_of(const GpuAllocation* /*type*/) {
+  using R = GpuAllocation;
+  return Record<R>::answer("GpuAllocation", kFleetAnswer,
+                           "A time in which one lease had a GPU, or, without a holder, in which it was free.")
+      .field("node", &R::node, "Name of the GPU's node.", {.needed = true})
+      .field("gpu", &R::gpu, "The agent's number of the GPU.", {.needed = true})
+      .field("from_s", &R::from, "Unix time of the begin.", {.needed = true})
+      .field("until_s", &R::until, "Unix time of the end or, where it has not ended, of the node's last answer.",
+             {.needed = true})
+      .field("ended", &R::ended, "Whether it has ended.")
+      .field("job", &R::job, "The job whose training the lease was for; empty where it named none.")
+      .field("rank", &R::rank, "Which of the job's ranks held the lease, as it said itself; null: it did not say.")
+      .field("holder", &R::holder, "Who held the lease; empty where nobody did.");
+}
+
+Record<FleetAllocations> description_of(const FleetAllocations* /*type*/) {
+  using R = FleetAllocations;
+  return Record<R>::answer("FleetAllocations", kFleetAnswer,
+                           "Who had which GPU when. What no allocation covers is not known.")
+      .field("complete_from_s", &R::complete_from,
+             "Unix time. Of allocations that ended, the newest 20,000 are told; older ones ended before this time.")
+      .field("allocations", &R::allocations, "Those that last first, then those that ended, the latest first.");
+}
+
+Record<WatchedController> description_of(const WatchedController* /*type*/) {
+  using R = WatchedController;
+  return Record<R>::answer("WatchedController", kFleetAnswer, "A cluster as its controller told it last.")
+      .field("address", &R::address, "Address of the controller; empty where the server asks none (`--controller`).",
+             {.needed = true})
+      .field("silent", &R::silent, "Whether it does not answer; its status is then what it told last.",
+             {.needed = true})
+      .field("age_s", &R::age, "Age of its last answer; null where there was none.")
+      .field("trouble", &R::trouble, "Why the last question was not answered; empty where it was.")
+      .field("status", &R::status, "What it told last; null: nothing yet.");
 }
 
 Record<FleetHistoryRow> description_of(const FleetHistoryRow* /*type*/) {

@@ -11,6 +11,7 @@
 #include "base/names.h"
 #include "base/units.h"
 #include "wire/agent_messages.h"
+#include "wire/cluster_messages.h"
 
 namespace flyball {
 
@@ -33,8 +34,9 @@ struct WatchedGpu {
   std::string lease;   // its identifier; empty: nobody has leased it, or the agent does not show it
   std::string holder;  // of its lease, in words; empty: nobody has leased it
   std::string purpose;
-  std::string job;                   // whose training that lease is for; empty: of none
-  std::optional<std::int64_t> rank;  // of that job, as the holder says
+  std::string job;                    // whose training that lease is for; empty: of none
+  std::optional<std::int64_t> rank;   // of that job, as the holder says
+  std::optional<Seconds> leased_for;  // by when its agent told it; none: nobody has leased it
   std::optional<Watts> cap;
   std::string cap_holder;
 };
@@ -117,6 +119,31 @@ struct JobRanks {
   std::vector<JobRankStatus> ranks{};
 };
 
+// GET /v1/fleet/allocations. What no allocation covers is not known.
+struct GpuAllocation {
+  std::string node;
+  std::int64_t gpu = 0;  // the agent's number
+  Seconds from;          // Unix time, as is `until`
+  Seconds until;         // of one that has not ended: when its node was heard last
+  bool ended = false;
+  std::string job;                   // whose training the lease was for; empty: of none
+  std::optional<std::int64_t> rank;  // of that job, as the holder said
+  std::string holder;                // of the lease, in words; empty: nobody had leased the GPU
+};
+struct FleetAllocations {
+  Seconds complete_from;  // those that ended before are left out
+  std::vector<GpuAllocation> allocations{};
+};
+
+// GET /v1/cluster
+struct WatchedController {
+  std::string address;                     // as the server's administrator wrote it; empty: none is asked
+  bool silent = true;                      // there is no answer, or none that is new
+  std::optional<Seconds> age;              // of the last answer
+  std::string trouble;                     // why the last question was not answered; empty: it was
+  std::optional<ClusterRunStatus> status;  // by the last answer, whatever its age
+};
+
 // How far apart rows of a history are; the finest that reaches back far enough is told.
 enum class HistoryStep { kSeconds, kMinutes, kHours };
 template <>
@@ -192,6 +219,9 @@ struct JobHistory {
 [[nodiscard]] Record<PowerNow::OfJob> description_of(const PowerNow::OfJob*);
 [[nodiscard]] Record<JobRankStatus> description_of(const JobRankStatus*);
 [[nodiscard]] Record<JobRanks> description_of(const JobRanks*);
+[[nodiscard]] Record<GpuAllocation> description_of(const GpuAllocation*);
+[[nodiscard]] Record<FleetAllocations> description_of(const FleetAllocations*);
+[[nodiscard]] Record<WatchedController> description_of(const WatchedController*);
 [[nodiscard]] Record<FleetHistoryRow> description_of(const FleetHistoryRow*);
 [[nodiscard]] Record<FleetHistory> description_of(const FleetHistory*);
 [[nodiscard]] Record<NodeHistoryRow> description_of(const NodeHistoryRow*);

@@ -55,16 +55,16 @@ void write_yaml(const Json& json, std::size_t indent, std::string& out) {
 }  // namespace
 
 const std::vector<const RecordDescription*>& messages_of(Interface interface) {
-  static const auto kServer =
-      descriptions<JobRequest, JobLimits, JobLimits::Period, JobRegistered, JobList, JobListing, JobStatus,
-                   JobPowerStatus, PipelinePlan, FoundStraggler, SlowLink, UnprofiledRank, StragglerState,
-                   StragglerState::Announced, RankRequest, RankRegistered, MeasurementReport, InstructionMeasurement,
-                   MeasurementsTaken, RankSchedule, FrontierReport, FrontierPointReport, StepReport, StepTaken,
-                   OrderReport, PromiseReport, PaceReport, DriftedOperation, RemeasureOrder, StragglerNotice,
-                   StragglerTaken, PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted, WatchedNodes,
-                   WatchedNode, WatchedGpu, FleetStatus, PowerNow, PowerNow::OfNode, PowerNow::OfJob, JobRanks,
-                   JobRankStatus, FleetHistory, FleetHistoryRow, NodeHistory, NodeHistoryRow, JobHistory, JobHistoryRow,
-                   JobHistoryEvent, WhatIfRequest>();
+  static const auto kServer = descriptions<
+      JobRequest, JobLimits, JobLimits::Period, JobRegistered, JobList, JobListing, JobStatus, JobPowerStatus,
+      PipelinePlan, FoundStraggler, SlowLink, UnprofiledRank, StragglerState, StragglerState::Announced, RankRequest,
+      RankRegistered, MeasurementReport, InstructionMeasurement, MeasurementsTaken, RankSchedule, FrontierReport,
+      FrontierPointReport, StepReport, StepTaken, OrderReport, PromiseReport, PaceReport, DriftedOperation,
+      RemeasureOrder, StragglerNotice, StragglerTaken, PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted,
+      WatchedNodes, WatchedNode, WatchedGpu, FleetStatus, PowerNow, PowerNow::OfNode, PowerNow::OfJob, JobRanks,
+      JobRankStatus, FleetAllocations, GpuAllocation, WatchedController, ClusterRunStatus, ClusterJobStatus,
+      ClusterKindStatus, ClusterNodeStatus, ClusterDecision, FleetHistory, FleetHistoryRow, NodeHistory, NodeHistoryRow,
+      JobHistory, JobHistoryRow, JobHistoryEvent, WhatIfRequest>();
   static const auto kAgent =
       descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, Cap, ClockBounds,
                    SettingsChange, GpuSettings, GpuClocks, PowerLimits, AccountSessionRequest, AccountSessionInfo,

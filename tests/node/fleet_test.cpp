@@ -164,6 +164,56 @@ TEST_F(Fleet, RanksAndStagesAreFoundByTheirLeases) {
   (void)ask_until("/v1/jobs/job/ranks", [&](const nlohmann::json& now) { return node_of(now, 0).empty(); });
 }
 
+// From when the lease was granted until it is released; a node that is silent is not known, and nothing of it ends.
+TEST_F(Fleet, TellsWhichJobHadWhichGpuWhen) {
+  LeaseRequest request;
+  request.gpus = {1};
+  request.job = "job";
+  request.rank = 7;
+  AgentLease lease = AgentClient(first_.endpoint(), "").lease(request);
+  const auto of = [](const nlohmann::json& now, const std::string& node, int gpu) {
+    nlohmann::json found;
+    for (const nlohmann::json& one : now["allocations"]) {
+      if (one["node"] == node && one["gpu"] == gpu) found.push_back(one);
+    }
+    return found;
+  };
+  const auto last_job = [&](const nlohmann::json& now) {
+    const nlohmann::json all = of(now, "n1", 1);
+    return all.empty() ? nlohmann::json() : all[0];  // what lasts comes first
+  };
+  const nlohmann::json told = ask_until("/v1/fleet/allocations", [&](const nlohmann::json& now) {
+    return last_job(now)["job"] == "job" && of(now, "n2", 2).size() == 1;
+  });
+  EXPECT_EQ(last_job(told)["rank"], 7);
+  EXPECT_EQ(last_job(told)["ended"], false);
+  EXPECT_EQ(of(told, "n1", 0)[0]["holder"], "");
+  lease.release();
+  const nlohmann::json later =
+      ask_until("/v1/fleet/allocations", [&](const nlohmann::json& now) { return last_job(now)["job"] != "job"; });
+  EXPECT_EQ(last_job(later)["holder"], "") << "nobody has it";
+  const nlohmann::json both = of(later, "n1", 1);
+  const auto ours = std::ranges::find_if(both, [](const nlohmann::json& one) { return one["job"] == "job"; });
+  ASSERT_NE(ours, both.end());
+  EXPECT_EQ((*ours)["ended"], true);
+  EXPECT_EQ((*ours)["from_s"], last_job(told)["from_s"]);
+  EXPECT_EQ((*ours)["until_s"], last_job(later)["from_s"]) << "it was heard without a break";
+  second_.kill();
+  (void)ask_until("/v1/fleet", [](const nlohmann::json& now) { return now["nodes_silent"] == 1; });
+  const auto end_of = [&](const nlohmann::json& now, const char* node) {
+    return of(now, node, 0)[0]["until_s"].get<double>();
+  };
+  const nlohmann::json silent = client_.get("/v1/fleet/allocations");
+  const nlohmann::json after = ask_until("/v1/fleet/allocations", [&](const nlohmann::json& now) {
+    return end_of(now, "n1") > end_of(silent, "n1") + 1.0;
+  });
+  EXPECT_EQ(end_of(after, "n2"), end_of(silent, "n2"));
+  EXPECT_EQ(of(after, "n2", 0)[0]["ended"], false);
+  const std::string past = "/v1/fleet/allocations?from_s=1000&until_s=2000";
+  EXPECT_EQ(client_.get(past)["allocations"].size(), 0u);
+  EXPECT_EQ(client_.ask("GET", "/v1/fleet/allocations?from_s=2000&until_s=1000").status, 400u);
+}
+
 TEST_F(Fleet, AllNodesTogetherHaveAPast) {
   const nlohmann::json told = ask_until("/v1/fleet/history", [](const nlohmann::json& now) {
     return !now["rows"].empty() && now["rows"].back()["nodes_silent"] == 0;
@@ -234,7 +284,7 @@ TEST_F(Fleet, TakesTheAdministratorsToken) {
   client_.post("/v1/jobs", to_json(small_job()), 201);
   Client stranger(server_.port());
   for (const char* const target : {"/v1/nodes", "/v1/fleet", "/v1/nodes/n1/history", "/v1/jobs/job/history",
-                                   "/v1/jobs/job/ranks", "/v1/fleet/history", "/v1/events"}) {
+                                   "/v1/jobs/job/ranks", "/v1/fleet/history", "/v1/fleet/allocations", "/v1/events"}) {
     EXPECT_EQ(stranger.ask("GET", target).status, 401u) << target;
   }
   Client owner(server_.port(), testing::kToken);

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The planning server's page in a real Chromium, on a fleet of simulated GPUs that train: every view at three widths,
 dark and light, without an error on the console and without a serious fault that axe finds; by keyboard alone; with a
-straggler that comes and goes, an agent that is killed, and a server that starts anew; with hostile names; and without
-a token. Run by `make page`; pictures land in build/page/. Names of tests run these alone.
+straggler that comes and goes, an agent that is killed, and a server that starts anew; with many GPUs and what a
+scheduler does with them; with hostile names; and without a token. Run by `make page`; pictures land in build/page/.
+Names of tests run these alone.
 """
 
 import json
@@ -21,8 +22,8 @@ from world import BUILD, World, wait_until
 JOB = "night"
 SCRIPT = "<script>window.hostile = 1</script><img src=x onerror='window.hostile = 2'>"
 HOSTILE = {"markup": SCRIPT, "arabic": "\u202eمهمة \u202e تدريب", "long": "x" * 200}
-NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "silence", "restart", "looks", "hostile",
-         "leases", "agent", "bill", "what_if", "what_if_file")
+NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "allocations", "many_gpus", "scheduler",
+         "silence", "restart", "looks", "hostile", "leases", "agent", "bill", "what_if", "what_if_file")
 PROFILE = BUILD.parent / "examples" / "profiles" / "gpt3-1.3b-a100-4stage.csv"
 LONG_MS = 120 * 1000  # ms; nothing here is about speed
 
@@ -347,6 +348,165 @@ class Tests(BrowserTests):
         grams, mass = re.search(r"([\d.]+) (k?g) CO", words).groups()
         self.check("bill", abs(money - .3 * kilowatts) < .006, words)
         self.check("bill", abs(float(grams) * (1000 if mass == "kg" else 1) / (380 * kilowatts) - 1) < .01, words)
+        page.context.close()
+
+    def last_bar(self, page, node, gpu):
+        """The last bar in the row of a GPU: a job, "free" or "unknown"."""
+        return page.evaluate("""([node, gpu]) => {
+            const bar = [...document.querySelectorAll(`.row[data-node="${node}"][data-gpu="${gpu}"] .bar`)].pop();
+            return bar && (bar.dataset.job || ['free', 'other', 'unknown'].find(one => bar.classList.contains(one)));
+        }""", [node, gpu])
+
+    def wait_for_bars(self, page, wanted):
+        """Until the last bars of GPUs, by node and number, are as wanted."""
+        seen = {}
+
+        def are_there():
+            page.wait_for_timeout(200)
+            seen.update({key: self.last_bar(page, *key) for key in wanted})
+            return seen == wanted
+
+        try:
+            wait_until("bars", are_there)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {seen}") from error
+
+    # The training has the eight GPUs of n1 and none of n2's, of which one is leased for no job; also after the server
+    # was away, as one bar from the same begin. What an agent that was killed had told to be free is not known.
+    def allocations(self):
+        page = self.open("")
+        ours = {("n1", gpu): JOB for gpu in range(8)}
+        others = {("n2", gpu): "free" for gpu in range(8)}
+        with self.world.lease_of_n2():
+            self.wait_for_bars(page, {**ours, **others, ("n2", 0): "other"})
+        self.wait_for_bars(page, {**ours, **others})
+        legend = page.locator(".legend", has_text="not known")
+        expect(legend).to_contain_text(f"{JOB} 8")
+        expect(legend).to_contain_text("free 8")
+        plot = page.get_by_role("group", name="Who has which GPU")
+        self.check("allocations", f"job {JOB} has 8, " in plot.get_attribute("aria-label"), plot.get_attribute("aria-label"))
+        page.get_by_text("As a table").click()
+        rows = page.get_by_role("region", name="Who has which GPU").locator("tbody tr").filter(has_text=JOB)
+        expect(rows.filter(has_text="n1, GPU 7")).to_have_count(1)
+        expect(rows.filter(has_text="n2")).to_have_count(0)
+
+        def begins():
+            told = self.world.ask("/v1/fleet/allocations")["allocations"]
+            return {one["gpu"]: one["from_s"] for one in told if one["job"] == JOB and not one["ended"]}
+
+        before = begins()
+        page.expected += ["Failed to load resource", "ERR_"]
+        self.world.stop("server", signal.SIGKILL)
+        expect(page.locator(".link")).to_have_text("no connection, trying again")
+        self.wait_for_bars(page, dict.fromkeys({**ours, **others}, "unknown"))
+        page.wait_for_timeout(4000)  # ms; of up to three seconds without an answer no more is made than of one
+        self.world.start_server()
+        self.wait_for_bars(page, {**ours, **others})
+        self.check("allocations", begins() == before and len(before) == 8, f"{before} became {begins()}")
+        gaps = page.locator(".row[data-node=n2][data-gpu='3'] .bar.unknown")
+        self.check("allocations", gaps.count() >= 2, "GPUs that were free before and after seem to have been so meanwhile")
+        self.world.stop("agent-n2", signal.SIGKILL)
+        self.wait_for_bars(page, {**ours, **dict.fromkeys(others, "unknown")})
+        page.screenshot(path=PICTURES / "allocations-silent.png", full_page=True)
+        self.world.start_agent("n2")
+        self.wait_for_bars(page, {**ours, **others})
+        # By keyboard alone: the first GPU, the one below, its job.
+        plot.focus()
+        saying = page.locator(".saying")
+        page.keyboard.press("ArrowDown")
+        expect(saying).to_contain_text(f"n1, GPU 0: job {JOB}, rank 0 by ")
+        page.keyboard.press("ArrowDown")
+        expect(saying).to_contain_text(f"n1, GPU 1: job {JOB}, rank 1 by ")
+        for _ in range(7):
+            page.keyboard.press("ArrowDown")
+        expect(saying).to_contain_text("n2, GPU 0: free, from ")
+        page.keyboard.press("ArrowLeft")
+        expect(saying).to_contain_text("n2, GPU 0: not known, from ")
+        page.keyboard.press("ArrowUp")
+        page.keyboard.press("Enter")
+        expect(page.locator("h1")).to_have_text(JOB)
+        page.context.close()
+        # Dragging zooms this chart and the others.
+        page = self.open("")
+        self.wait_for_bars(page, ours)
+        box = page.locator(".allocations .rows").bounding_box()
+        page.mouse.move(box["x"] + box["width"] * .5, box["y"] + 40)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * .8, box["y"] + 60, steps=4)
+        page.mouse.up()
+        pressed = page.get_by_role("button", name="the last 10 minutes")
+        expect(pressed).to_have_attribute("aria-pressed", "false")
+        page.mouse.dblclick(box["x"] + box["width"] * .6, box["y"] + 40)
+        expect(pressed).to_have_attribute("aria-pressed", "true")
+        page.context.close()
+
+    # More than 64 GPUs: each node has one row, of as many lanes as it has GPUs, as high as that of any other node.
+    def many_gpus(self):
+        now = time.time()
+        told = [{"node": f"rack-12-node-{node}", "gpu": gpu, "from_s": now - 60 * (job + 1), "until_s": now - 60 * job,
+                 "ended": True, "job": f"job-{(node + job) % 12}", "rank": None, "holder": "alice"}
+                for node in range(12) for gpu in range(8) for job in range(9)]
+        for width in (390, 1400):
+            page = self.open("", width)
+            page.route("**/v1/fleet/allocations*", lambda route: route.fulfill(json={"complete_from_s": 0, "allocations": told}))
+            page.goto(f"{self.world.address}/#/nodes")  # and anew, by what the route tells
+            page.goto(f"{self.world.address}/#/")
+            names = page.locator(".allocations .rows text.strong")
+            expect(names).to_have_count(14)  # with n1 and n2, in order
+            expect(names.first).to_have_text("n1")
+            expect(names.nth(2)).to_have_text("\u20262-node-0")
+            expect(names.last).to_have_text("\u2026-node-11")
+            expect(page.locator(".allocations .row")).to_have_count(14 * 8)
+            expect(page.locator(".allocations .row text")).to_have_count(0)
+            expect(page.locator(".legend a")).to_have_count(12)
+            page.locator(".allocations").focus()
+            for _ in range(14 * 8 + 1):
+                page.keyboard.press("ArrowDown")
+            expect(page.locator(".saying")).to_contain_text("rack-12-node-11, GPU 7: not known")
+            page.keyboard.press("ArrowLeft")
+            expect(page.locator(".saying")).to_contain_text("rack-12-node-11, GPU 7: job job-11 by alice")
+            self.looked_at(page, f"many-gpus-{width}")
+            page.context.close()
+
+    # What a controller tells: power against the budget, decisions, jobs; and that it is silent.
+    def scheduler(self):
+        page = self.open("")
+        alarm = page.locator(".alarms li").filter(has_text="The controller of the cluster is silent")
+        expect(alarm).to_be_visible()
+        self.check("scheduler", page.locator(".decisions").count() == 0, "there are decisions of a controller that never answered")
+        decision = {"time_s": 1.8e9, "planned_w": 1200, "limit_w": 1500, "budget_w": 2000, "clock_mhz": 1005}
+        jobs = [{"job": 8, "user": "bob", "kind": SCRIPT, "state": "waiting", "gpus": 0, "to_gpus": 0, "power_w": 0,
+                 "why": "it waits"},
+                {"job": 7, "user": "alice", "kind": "resnet", "state": "running", "gpus": 2, "to_gpus": 2, "power_w": 700,
+                 "clock_mhz": 1005, "why": "from 4 GPUs to 2"}]
+        status = {"policy": "joule-price", "mode": "acts", "budget_w": 2000, "others_w": 500, "limit_w": 1500, "power_w": 700,
+                  "decisions": 5, "jobs": jobs, "last_decisions": [
+                      {**decision, "job": 7, "change": "from 4 GPUs on n1 to 2 GPUs on n1", "cause": "1500 W are for elastic jobs",
+                       "from_gpus": 4, "to_gpus": 2},
+                      {**decision, "job": 7, "change": SCRIPT, "cause": "job 7 has come", "from_gpus": 0, "to_gpus": 4}]}
+        with self.world.controller(status):
+            rows = page.locator(".decisions tbody tr")
+            expect(rows).to_have_count(2)
+            expect(alarm).to_have_count(0)
+            for words in ("4 \u2192 2", "from 4 GPUs on n1 to 2 GPUs on n1", "1500 W are for elastic jobs", "1005"):
+                expect(rows.first).to_contain_text(words)
+            expect(rows.last).to_contain_text(SCRIPT)
+            # 700 W of its jobs and 500 W of others, of 2 kW.
+            expect(page.locator(".tile").filter(has_text="Power against the budget")).to_contain_text("1.20\u00a0kW of 2.00\u00a0kW")
+            self.check("scheduler", page.locator("meter").get_attribute("value") == "1200", "the meter is another")
+            queue = page.get_by_role("region", name="Jobs of the scheduler").locator("tbody tr")
+            expect(queue.first).to_contain_text("running")
+            expect(queue.last).to_contain_text("waiting")
+            self.check("scheduler", page.evaluate("window.hostile === undefined"), "a kind was run")
+            for width in (390, 1400):
+                for scheme in ("light", "dark"):
+                    other = self.open("", width, scheme)
+                    expect(other.locator(".decisions tbody tr")).to_have_count(2)
+                    self.wait_for_bars(other, {("n1", 0): JOB})
+                    self.looked_at(other, f"cluster-{width}-{scheme}")
+                    other.context.close()
+        expect(alarm).to_be_visible()
+        expect(rows).to_have_count(2)  # as it told last
         page.context.close()
 
     def silence(self):

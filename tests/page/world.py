@@ -7,6 +7,7 @@ of two pipelines on the first node. By itself it runs until it is stopped, and s
 import argparse
 import collections
 import contextlib
+import http.server
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -58,6 +60,7 @@ class World:
         self.agent = Place(f"http://127.0.0.1:{free_port()}", secrets.token_hex(20))
         self.other_agent = Place(f"http://127.0.0.1:{free_port()}", self.agent.token)
         (self.folder / "agent.toml").write_text("[access]\nremote_ends_leases = true\n")
+        self.controller_port = free_port()
         for name, text in (("token", self.token), ("agents-token", self.agent.token)):
             (self.folder / name).touch(0o600)
             (self.folder / name).write_text(text)
@@ -102,11 +105,33 @@ class World:
                    self.boards[node])
         wait_until(f"the agent of {node}", (self.folder / f"{node}.sock").exists)
 
+    @contextlib.contextmanager
+    def controller(self, status):
+        """Stands in for `flyball cluster run`, which needs Slurm: it answers with a status."""
+        class Answer(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):  # the name is the library's
+                good = self.path == "/v1/cluster/status"
+                self.send_response(200 if good else 404)
+                self.end_headers()
+                self.wfile.write(json.dumps(status).encode() if good else b"")
+
+            def log_message(self, *_):
+                pass
+
+        with http.server.ThreadingHTTPServer(("127.0.0.1", self.controller_port), Answer) as server:
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            try:
+                yield
+            finally:
+                server.shutdown()
+                thread.join()
+
     def start_server(self):
         self.start("server", [BUILD / "flyball", "serve", "--listen", f"127.0.0.1:{self.port}", "--admin-token-file",
                               self.folder / "token", "--database", self.folder / "server.db", "--agents",
                               self.folder / "agents", "--agent-token-file", self.folder / "agents-token", "--price",
-                              "0.3", "--carbon", "380"])
+                              "0.3", "--carbon", "380", "--controller", f"127.0.0.1:{self.controller_port}"])
         wait_until("the server", lambda: self.ask("/healthz"))
 
     def start_training(self, job, *options):

@@ -7,6 +7,8 @@ declare class Dygraph {
   destroy(): void;
   toDomXCoord(x: number): number;
   toDataCoords(x: number, y: number): [number, number];
+  static dateTicker(from: number, until: number, pixels: number, option: (name: string) => unknown): {v: number, label: string}[];
+  static dateAxisLabelFormatter: unknown;
   static defaultInteractionModel: Record<string, unknown>;
   static PLUGINS: unknown[];
   static Plugins: Record<string, unknown>;

@@ -58,9 +58,9 @@ function nodeTable(source) {
 /**
  * What somebody should look at.
  * @param {Source} source
+ * @param {Content[][]} all what others have found
  */
-function alarms(source) {
-  const all = [];
+function alarms(source, all) {
   for (const node of source.nodes.values()) {
     if (node.silent) all.push(['Node ', make('a', {href: nodeAddress(node.node)}, node.node), ' is silent: ' + node.trouble]);
   }
@@ -89,22 +89,27 @@ class FleetView {
     this.window.onspan = () => { this.ask(); };
     this.power = new TimeChart('Power of all GPUs', this.window, {text: powerText, fromZero: true});
     this.past = new Past(source, 'v1/fleet/history');
+    this.allocations = new AllocationChart(source, this.window);
+    this.scheduler = new SchedulerPanel(source);
   }
 
   async ask() {
     try {
-      await this.past.renew(this.window.span);
+      await Promise.all([this.past.renew(this.window.span), this.allocations.past.renew(this.window.span),
+        this.scheduler.ask()]);
     } catch {
-      // The stream says that the server is away; the chart stays as it is.
+      // The stream says that the server is away; the charts stay as they are.
     }
   }
 
   drawn() {
     this.power.show([{label: 'power', color: '--p0'}], this.past.charted([row => row.power_w]), []);
+    this.allocations.show();
   }
 
   close() {
     this.power.close();
+    this.allocations.close();
   }
 
   shown() {
@@ -128,8 +133,9 @@ class FleetView {
         missed ? `${missed} missed` : kept ? 'none missed' : 'none compared yet', missed ? 'bad' : ''),
       tile('Nodes', fleet.nodes ? `${fleet.nodes - fleet.nodes_silent} answer` : kNothing,
         fleet.nodes_silent ? `${fleet.nodes_silent} silent` : 'none silent', fleet.nodes_silent ? 'bad' : '')]),
-    heading('Attention'), alarms(this.source),
-    ...(fleet.nodes ? [heading('Power'), this.window.tools(), this.power.element] : []),
+    heading('Attention'), alarms(this.source, this.scheduler.alarms()),
+    ...(fleet.nodes ? [heading('Power and GPUs'), this.window.tools(), this.power.element,
+      this.allocations.element] : []), ...this.scheduler.shown(),
     heading('Jobs'), jobTable(this.source), heading('Nodes'), nodeTable(this.source)];
   }
 }

@@ -38,7 +38,7 @@ class TimeWindow {
     this.span = 600;
     /** @type {[number, number] | null} ms */
     this.zoomed = null;
-    /** @type {TimeChart[]} */
+    /** @type {{follow: () => void}[]} */
     this.charts = [];
     /** @type {() => void} is called when older rows may be needed */
     this.onspan = () => {};

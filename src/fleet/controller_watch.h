@@ -1,0 +1,41 @@
+// Asks the controller of a cluster (`flyball cluster run`), again and again, what its jobs have and what it has
+// decided.
+//
+// It has a thread with a time limit for every question, so that a controller that hangs holds up nobody.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/units.h"
+#include "wire/fleet_messages.h"
+
+namespace flyball {
+
+struct ControllerWatchOptions {
+  std::string address;      // empty: there is no controller to ask
+  std::string ca_file;      // of the authorities that issued its certificate; empty: the system's
+  Seconds call_limit{2.0};  // for one question
+  Seconds period{1.0};      // between two
+  Seconds silent_after{5.0};
+};
+
+// Thread-safe.
+class ControllerWatch {
+ public:
+  // Begins to ask. Throws UsageError for an address that is none, and InputError where the CA file cannot be used.
+  explicit ControllerWatch(const ControllerWatchOptions& options);
+  // Waits for a question under way.
+  ~ControllerWatch();
+  ControllerWatch(const ControllerWatch&) = delete;
+  ControllerWatch& operator=(const ControllerWatch&) = delete;
+
+  // Returns what it told last; waits for nothing. Costs a copy of that.
+  [[nodiscard]] WatchedController told() const;
+
+ private:
+  class Asking;
+  std::unique_ptr<Asking> asking_;  // null where there is no controller
+};
+
+}  // namespace flyball
