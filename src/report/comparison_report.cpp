@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "draw/html_page.h"
@@ -99,6 +100,16 @@ std::string behind_table(const std::vector<ComparedRun>& runs) {
   return table.str();
 }
 
+// The power that all jobs of a run may draw together, in kW: that of the first run with a budget where this one has
+// none, so that all can be held against one. None where no run has a budget.
+std::optional<double> limit_kw(const ComparedRun& run, const std::vector<const ComparedRun*>& runs,
+                               const ClusterSpec& spec) {
+  const auto has_budget = [](const ComparedRun* one) { return one->setting == PolicySetting::kBudget; };
+  const auto first = std::find_if(runs.begin(), runs.end(), has_budget);
+  if (first == runs.end()) return std::nullopt;
+  return (has_budget(&run) ? run.value : (*first)->value) * spec.gpus() * spec.p_max.value() / 1e3;
+}
+
 struct UsagePanel {
   std::string name;
   double most;
@@ -128,6 +139,7 @@ SvgCanvas policy_usage_picture(const std::vector<const ComparedRun*>& runs, cons
     begin = std::min(begin, run->usage.front().at);
     end = std::max(end, run->usage.back().at);
     for (const ClusterPower& sample : run->usage) most_kw = std::max(most_kw, sample.power.value() / 1e3);
+    most_kw = std::max(most_kw, limit_kw(*run, runs, spec).value_or(0.0));
   }
   const std::array<UsagePanel, 2> quantities{{
       {"GPUs in use", 1.08 * spec.gpus(), [](const ClusterPower& sample) { return double(sample.gpus); }},
@@ -148,9 +160,8 @@ SvgCanvas policy_usage_picture(const std::vector<const ComparedRun*>& runs, cons
       svg.text(axis.x.low, top + kName - 5.0, run_name(*run), "small halo");
       draw_values(svg, axis.x, y, "", 3);
       svg.line(axis.x.low, y.low, axis.x.high, y.low, "axis");
-      if (run->setting == PolicySetting::kBudget && q == 1) {
-        const double limit = y(run->value * spec.gpus() * spec.p_max.value() / 1e3);
-        if (limit > y.high) svg.line(axis.x.low, limit, axis.x.high, limit, "bound");
+      if (const auto limit = limit_kw(*run, runs, spec); limit && q == 1) {
+        svg.line(axis.x.low, y(*limit), axis.x.high, y(*limit), "bound");
       }
       if (run != runs.front()) svg.polyline(mean_line(runs.front()->usage, axis, y, quantity.value), "curve s6");
       svg.polyline(mean_line(run->usage, axis, y, quantity.value), "curve s0");
@@ -200,7 +211,8 @@ std::string comparison_html(const ComparisonReport& report) {
   body += behind_table(report.runs);
   body += fmt::format(
       "<h2>GPUs in use and power over time</h2>\n<p>Of each policy the run whose energy is nearest to that of the "
-      "others: {}. Dotted: the limit of the jobs' power.</p>\n",
+      "others: {}. Dotted: the limit of the jobs' power; of a policy without one, that of the first that has "
+      "one.</p>\n",
       energies);
   body += in_both_widths([&](int width) { return policy_usage_picture(alike, report.spec, width); });
   body += "<h2>Job completion times</h2>\n<p>The same runs.</p>\n";

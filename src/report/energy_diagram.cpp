@@ -36,6 +36,7 @@ std::string energy_diagram_dot(const EnergyTree& tree, std::size_t index) {
   const double whole = diagram.total().value();
   std::string dot = fmt::format(
       "digraph energy {{\n  label=\"{}  {} J\"; labelloc=t; fontname=\"sans-serif\"; rankdir=TB;\n"
+      "  pack=16; packmode=array;\n"  // parts without edges in rows, not in one
       "  node [shape=box, fontname=\"sans-serif\", fontsize=11, color=\"#56606c\"];\n"
       "  edge [color=\"#56606c\", arrowsize=0.7];\n",
       diagram.path.empty() ? "model" : dot_text(diagram.path), short_number(whole));

@@ -2,15 +2,19 @@
 #include <gmock/gmock.h>
 #include <zlib.h>
 
+#include <cstdlib>
+#include <regex>
 #include <string>
 #include <vector>
 #include <nlohmann/json.hpp>
 
 #include "account/footprint_file.h"
+#include "base/text.h"
 #include "report/energy_diagram.h"
 #include "report/footprint_pprof.h"
 #include "report/footprint_report.h"
 #include "support/memory_traces.h"
+#include "support/temp_folder.h"
 
 namespace flyball {
 namespace {
@@ -89,6 +93,26 @@ TEST(FootprintReport, Diagrams) {
   const std::string dot = energy_diagram_dot(tree, tree.find("bert"));
   EXPECT_THAT(dot, HasSubstr("encoder\\n90.00 %\", style=\"filled,rounded\""));
   EXPECT_THAT(dot, HasSubstr(" -> "));
+}
+
+// Sixty parts without an edge: Graphviz sets them in rows, where one row of them is seventeen times as wide as high.
+TEST(FootprintReport, PartsWithoutEdgesAreNoStrip) {
+  EnergyTree tree;
+  tree.nodes.resize(61);
+  for (std::size_t k = 1; k <= 60; ++k) {
+    tree.nodes[k].name = "layer_" + std::to_string(k);
+    tree.nodes[k].energy[0] = Joules(1);
+    tree.nodes[0].children.push_back(k);
+  }
+  tree.nodes[0].energy[0] = Joules(60);
+  const testing::TempFolder folder;
+  write_text_file(folder.path() / "a.dot", energy_diagram_dot(tree, 0));
+  const std::string drawn = folder.path() / "a.svg";
+  ASSERT_EQ(std::system(("dot -Tsvg " + (folder.path() / "a.dot").string() + " > " + drawn).c_str()), 0);
+  const std::string svg = read_text_file(drawn);
+  std::smatch size;
+  ASSERT_TRUE(std::regex_search(svg, size, std::regex(R"(width="(\d+)pt" height="(\d+)pt")")));
+  EXPECT_LT(std::stod(size[1]), 3.0 * std::stod(size[2]));
 }
 
 TEST(FootprintReport, Page) {

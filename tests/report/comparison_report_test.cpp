@@ -65,7 +65,7 @@ TEST_F(ComparisonReportTest, AStripPerPolicyWithTheFirstBehindTheOthers) {
     // GPUs and power: a line for each policy, and FIFO's behind joule-price's.
     EXPECT_EQ(occurrences(svg, "class=\"curve s0\""), 4u);
     EXPECT_EQ(occurrences(svg, "class=\"curve s6\""), 2u);
-    EXPECT_EQ(occurrences(svg, "class=\"bound\""), 1u);  // joule-price's limit
+    EXPECT_EQ(occurrences(svg, "class=\"bound\""), 2u) << "joule-price's limit, which FIFO is held against";
   }
   EXPECT_GT(policy_usage_picture(alike, setup_.spec, 380).height(),
             1.8 * policy_usage_picture(alike, setup_.spec, 1000).height());
