@@ -40,11 +40,13 @@ std::vector<Curve> curves_of(const std::vector<ComparedRun>& runs) {
   return curves;
 }
 
-// 1, 2 and 5 times the powers of ten within the scale's range.
+// 1, 2 and 5 times the powers of ten within the scale's range, or 1 to 9 times where the range is less than a decade.
 std::vector<double> logarithmic_ticks(const LinearScale& y) {
+  const std::vector<double> factors =
+      y.to - y.from < 1.0 ? std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8, 9} : std::vector<double>{1, 2, 5};
   std::vector<double> values;
   for (double decade = std::floor(y.from); decade <= y.to; decade += 1.0) {
-    for (const double factor : {1.0, 2.0, 5.0}) {
+    for (const double factor : factors) {
       const double log = decade + std::log10(factor);
       if (log >= y.from && log <= y.to) values.push_back(log);
     }
@@ -74,7 +76,7 @@ SvgCanvas jct_energy_picture(const std::vector<ComparedRun>& runs, int width) {
   draw_columns(svg, x, y.high, y.low, width < 600 ? 4 : 8);
   svg.line(x.low, y.low, x.high, y.low, "axis");
   svg.text(0.5 * (x.low + x.high), y.low + 34.0, "energy of all GPUs (MJ)", "small soft", Anchor::kMiddle);
-  svg.vertical_text(13.0, 0.5 * (y.low + y.high), "average job completion time (s)", "small soft");
+  svg.vertical_text(13.0, 0.5 * (y.low + y.high), "average job completion time (s), logarithmic", "small soft");
 
   std::vector<Curve> curves = curves_of(runs);
   LabelLayout labels({x.low, y.high, x.high, y.low}, kUsageFontPx);

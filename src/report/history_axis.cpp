@@ -44,7 +44,7 @@ void draw_jct_axes(SvgCanvas& svg, const LinearScale& x, const LinearScale& y) {
     svg.text(x(decade), y.low + 15.0, short_number(std::pow(10.0, decade)), "small soft", Anchor::kMiddle);
   }
   svg.line(x.low, y.low, x.high, y.low, "axis");
-  svg.text(0.5 * (x.low + x.high), y.low + 31.0, "job completion time, waiting included (s)", "small soft",
+  svg.text(0.5 * (x.low + x.high), y.low + 31.0, "job completion time, waiting included (s), logarithmic", "small soft",
            Anchor::kMiddle);
 }
 
