@@ -5,7 +5,9 @@
 
 #include "wire/agent_messages.h"
 #include "wire/fleet_messages.h"
+#include "wire/iteration_messages.h"
 #include "wire/job_messages.h"
+#include "wire/step_messages.h"
 
 namespace flyball {
 namespace {
@@ -59,11 +61,11 @@ const std::vector<const RecordDescription*>& messages_of(Interface interface) {
                    JobPowerStatus, PipelinePlan, FoundStraggler, SlowLink, UnprofiledRank, StragglerState,
                    StragglerState::Announced, RankRequest, RankRegistered, MeasurementReport, InstructionMeasurement,
                    MeasurementsTaken, RankSchedule, FrontierReport, FrontierPointReport, StepReport, StepTaken,
-                   OrderReport, PromiseReport, PaceReport, DriftedOperation, RemeasureOrder, StragglerNotice,
-                   StragglerTaken, PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted, WatchedNodes,
-                   WatchedNode, WatchedGpu, FleetStatus, PowerNow, PowerNow::OfNode, PowerNow::OfJob, JobRanks,
-                   JobRankStatus, FleetHistory, FleetHistoryRow, NodeHistory, NodeHistoryRow, JobHistory, JobHistoryRow,
-                   JobHistoryEvent>();
+                   MeasuredIteration, IterationType, IterationType::Setting, IterationOperations, OrderReport,
+                   PromiseReport, PaceReport, DriftedOperation, RemeasureOrder, StragglerNotice, StragglerTaken,
+                   PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted, WatchedNodes, WatchedNode, WatchedGpu,
+                   FleetStatus, PowerNow, PowerNow::OfNode, PowerNow::OfJob, JobRanks, JobRankStatus, FleetHistory,
+                   FleetHistoryRow, NodeHistory, NodeHistoryRow, JobHistory, JobHistoryRow, JobHistoryEvent>();
   static const auto kAgent =
       descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, Cap, ClockBounds,
                    SettingsChange, GpuSettings, GpuClocks, PowerLimits, AccountSessionRequest, AccountSessionInfo,
