@@ -60,7 +60,8 @@ ReportInput report_input(const LoadedPipeline& pipeline, const std::vector<Plann
   input.power = JobPower{curve(input.baseline), curve(input.chosen), std::nullopt, copies};
   if (main.power) input.power->limit = main.power->limits.peak;
   for (const PlannerRun& run : runs) {
-    input.planners.push_back({run.summary.planner, &run.result.frontier, run.summary.selected_point});
+    input.planners.push_back(
+        {run.summary.planner, &run.result.dag_of(pipeline.problem), &run.result.frontier, run.summary.selected_point});
   }
   input.lower_bound = bound_points(main.result.frontier);
   input.t_min = summary.t_min;

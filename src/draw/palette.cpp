@@ -1,11 +1,16 @@
-// Linear interpolation between nine samples of the viridis map.
+// Linear interpolation between nine samples of a map of colours.
 #include "draw/palette.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
+#include <string>
+#include <string_view>
+
+#include "draw/web_files.h"
 
 namespace flyball {
 namespace {
@@ -14,25 +19,30 @@ struct Rgb {
   double r, g, b;
 };
 
-// Nine even samples of matplotlib's viridis map (CC0).
-constexpr std::array<Rgb, 9> kRamp = {{
-    {0x44, 0x01, 0x54},
-    {0x47, 0x2d, 0x7b},
-    {0x3b, 0x52, 0x8b},
-    {0x2c, 0x72, 0x8e},
-    {0x21, 0x91, 0x8c},
-    {0x28, 0xae, 0x80},
-    {0x5e, 0xc9, 0x62},
-    {0xad, 0xdc, 0x30},
-    {0xfd, 0xe7, 0x25},
-}};
+constexpr std::size_t kSamples = 9;
+
+// --w0 to --w8 of web/chart.css, which the scripts of pages read, too.
+std::array<Rgb, kSamples> read_ramp() {
+  const std::string_view css = embedded_file(web_files(), "chart.css");
+  std::array<Rgb, kSamples> ramp{};
+  for (std::size_t k = 0; k < kSamples; ++k) {
+    const std::string name = fmt::format("--w{}:#", k);
+    const char* digits = css.data() + css.find(name) + name.size();
+    unsigned rgb = 0;
+    std::from_chars(digits, digits + 6, rgb, 16);
+    ramp[k] = {static_cast<double>(rgb >> 16U), static_cast<double>((rgb >> 8U) & 0xffU),
+               static_cast<double>(rgb & 0xffU)};
+  }
+  return ramp;
+}
 
 Rgb ramp_at(double share) {
-  const double position = share * static_cast<double>(kRamp.size() - 1);
-  const auto index = std::min(static_cast<std::size_t>(position), kRamp.size() - 2);
+  static const std::array<Rgb, kSamples> ramp = read_ramp();
+  const double position = share * static_cast<double>(ramp.size() - 1);
+  const auto index = std::min(static_cast<std::size_t>(position), ramp.size() - 2);
   const double t = position - static_cast<double>(index);
-  const Rgb& a = kRamp[index];
-  const Rgb& b = kRamp[index + 1];
+  const Rgb& a = ramp[index];
+  const Rgb& b = ramp[index + 1];
   return {a.r + t * (b.r - a.r), a.g + t * (b.g - a.g), a.b + t * (b.b - a.b)};
 }
 

@@ -171,13 +171,6 @@ std::string SvgCanvas::inlined(std::string_view css) const {
                      css, coordinate(width_), coordinate(width_), coordinate(height_), escape_markup(label_), body_);
 }
 
-std::string SvgCanvas::stretched(std::string_view css, const SvgCanvas& labels) const {
-  return fmt::format(
-      "<svg class=\"{0}\" style=\"width:calc({1}px*var(--zoom,1));height:{2}px\" role=\"img\" aria-label=\"{3}\">\n"
-      "<svg viewBox=\"0 0 {1} {2}\" preserveAspectRatio=\"none\">\n{4}</svg>\n{5}</svg>\n",
-      css, coordinate(width_), coordinate(height_), escape_markup(label_), body_, labels.body_);
-}
-
 double draw_legend(SvgCanvas& svg, const std::vector<std::pair<std::string, std::string>>& entries, double left,
                    double top, double right) {
   double x = left;

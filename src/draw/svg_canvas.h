@@ -59,10 +59,6 @@ class SvgCanvas {
   [[nodiscard]] std::string standalone() const;
   // Returns the picture for a page that brings the styles; `css` are classes of the svg element.
   [[nodiscard]] std::string inlined(std::string_view css) const;
-  // Returns the picture for such a page, stretched in width alone by the page's variable --zoom, with the texts of
-  // `labels` above it, which keep their shape. `labels` is as large as this picture, and its x are percentages. The
-  // page's style sheet keeps lines as thick as they are.
-  [[nodiscard]] std::string stretched(std::string_view css, const SvgCanvas& labels) const;
 
  private:
   double width_;

@@ -60,8 +60,8 @@ void add_page(Router& router, std::initializer_list<std::string_view> scripts) {
   add_file(router, kStylePath, "text/css; charset=utf-8",
            joined({"dygraph.min.css", "chart.css", "page.css", "live/page.css"}));
   add_file(router, kScriptPath, "text/javascript; charset=utf-8",
-           joined({"live/elements.js", "live/texts.js", "live/asker.js", "live/time_chart.js", "live/lease_list.js",
-                   "live/node_view.js", "live/page.js"}) +
+           joined({"elements.js", "live/elements.js", "live/texts.js", "live/asker.js", "live/time_chart.js",
+                   "live/lease_list.js", "live/node_view.js", "live/page.js"}) +
                joined(scripts));
   add_file(router, kChartsPath, "text/javascript; charset=utf-8", joined({"dygraph.min.js"}));
 }

@@ -34,16 +34,6 @@ Adjacency group_edges(std::size_t nodes, const std::vector<Edge>& edges, std::in
   return rows;
 }
 
-std::string short_name(const std::string& instruction) {
-  std::string name;
-  bool word_start = true;
-  for (const char c : instruction) {
-    if (word_start) name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    word_start = c == '_';
-  }
-  return name;
-}
-
 // Follows predecessors that are still unplaced; in a cycle one of them repeats.
 std::vector<std::int32_t> cycle_of(const Adjacency& before, const std::vector<std::int32_t>& open) {
   const auto unplaced = [&](std::int32_t node) { return open[at(node)] > 0; };
@@ -160,7 +150,7 @@ ComputationDag::ComputationDag(std::string source, int stages, std::vector<Opera
 std::string ComputationDag::label(int i) const {
   const Computation& computation = (*this)[i];
   const OperationType& type = type_of(i);
-  std::string text = short_name(type.instruction);
+  std::string text = instruction_letters(type.instruction);
   if (computation.microbatch >= 0) text += fmt::format("{}", computation.microbatch);
   if (computation.chunk > 0) text += fmt::format("/{}", computation.chunk);
   return text + fmt::format(" stage {}", type.stage);

@@ -59,6 +59,12 @@ inline constexpr std::string_view kClockChangeName = "clock_change";
 // (base/own_name.h), as a framework calls the instruction.
 [[nodiscard]] std::string_view announced_name(std::string_view instruction);
 
+// Returns whether this is a forward, of whatever chunk and microbatch.
+[[nodiscard]] bool is_forward(std::string_view instruction);
+
+// Returns the first letters of the name's words in capitals, with which labels begin: "F", "BI".
+[[nodiscard]] std::string instruction_letters(std::string_view instruction);
+
 // Returns the name with ".1" for chunk 1, as one of several chunks has it; that of chunk 0 is the name itself.
 [[nodiscard]] std::string name_of_chunk(std::string_view instruction, int chunk);
 

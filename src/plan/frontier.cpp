@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace flyball {
@@ -95,6 +96,25 @@ std::size_t Frontier::cheapest_by(Nanoseconds deadline) const {
     if (energy(i) < energy(best)) best = i;
   }
   return best;
+}
+
+std::vector<std::size_t> worthwhile_points(const Frontier& frontier) {
+  std::vector<std::size_t> kept;
+  if (frontier.empty()) return kept;
+  const std::size_t least = frontier.least_total_energy();
+  Joules lowest(std::numeric_limits<double>::infinity());
+  for (std::size_t i = 0; i <= least; ++i) {
+    if (frontier.energy(i) < lowest) kept.push_back(i);
+    lowest = std::min(lowest, frontier.energy(i));
+  }
+  const auto beyond = static_cast<std::ptrdiff_t>(kept.size());
+  lowest = Joules(std::numeric_limits<double>::infinity());
+  for (std::size_t i = frontier.size(); i-- > least + 1;) {
+    if (frontier.energy(i) < lowest) kept.push_back(i);
+    lowest = std::min(lowest, frontier.energy(i));
+  }
+  std::reverse(kept.begin() + beyond, kept.end());
+  return kept;
 }
 
 }  // namespace flyball

@@ -95,4 +95,9 @@ class Frontier {
   ClockPlan last_;
 };
 
+// Returns the points that are worth choosing, in rising time: up to the one of least total energy those that take less
+// than every faster one; beyond it, where only waiting for others is a reason to go, those that take less than every
+// slower one. Cost: O(points).
+[[nodiscard]] std::vector<std::size_t> worthwhile_points(const Frontier& frontier);
+
 }  // namespace flyball

@@ -90,14 +90,18 @@ SvgCanvas cost_curve_canvas(const ReportInput& input, std::size_t type_index, in
   }
 
   const std::set<std::size_t> used = used_options(input.chosen, type);
-  for (std::size_t k = type.options.size(); k-- > 0;) {
-    const ClockOption& option = type.options[k];
-    if (ms(option) > t_high) continue;
-    const double net = net_joules(option, blocking);
-    svg.circle(x(ms(option)), y(net), 2.4, pareto[k] ? "pareto" : "option",
-               fmt::format("{}\n{}\n{} ms\n{} J, {} W\nnet of blocking {} J", title, setting_text(type, k),
-                           short_number(ms(option)), short_number(option.energy.value()),
-                           short_number((option.energy / option.time).value()), short_number(net)));
+  for (const bool worthwhile : {false, true}) {
+    svg.open_group(worthwhile ? "class=\"pareto\"" : "class=\"option\"");
+    for (std::size_t k = type.options.size(); k-- > 0;) {
+      const ClockOption& option = type.options[k];
+      if (ms(option) > t_high || pareto[k] != worthwhile) continue;
+      const double net = net_joules(option, blocking);
+      svg.circle(x(ms(option)), y(net), 2.4, "",
+                 fmt::format("{}\n{} ms\n{} J, {} W\nnet {} J", setting_text(type, k), short_number(ms(option)),
+                             short_number(option.energy.value()), short_number((option.energy / option.time).value()),
+                             short_number(net)));
+    }
+    svg.close_group();
   }
   Points hull;
   for (const CurveVertex& vertex : choices.hull) {

@@ -19,7 +19,7 @@ namespace {
 constexpr double kFrontierFontPx = 12.0;
 constexpr double kBetweenPx = 4.0;  // from one point of a line that labels avoid to the next
 // More points than this could be neither told apart nor hit with a pointer.
-constexpr std::size_t kHoverPoints = 160;
+constexpr std::size_t kHoverPoints = 40;
 constexpr std::size_t kDotsUpTo = 40;
 
 struct PlotPoint {
@@ -50,29 +50,6 @@ PlotPoint point_of(const RealisedPlan& plan) {
 
 PlotPoint point_of(const Frontier& frontier, std::size_t i) {
   return {frontier.time(i).value(), frontier.energy(i).value()};
-}
-
-// The points that are worth choosing. Up to the one of least energy each takes less than every faster one; beyond it,
-// where only waiting for others is a reason to go, each takes less than every slower one.
-std::vector<std::size_t> worthwhile_points(const Frontier& frontier) {
-  std::size_t least = 0;
-  for (std::size_t i = 1; i < frontier.size(); ++i) {
-    if (point_of(frontier, i).energy < point_of(frontier, least).energy) least = i;
-  }
-  std::vector<std::size_t> kept;
-  double lowest = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i <= least; ++i) {
-    if (point_of(frontier, i).energy < lowest) kept.push_back(i);
-    lowest = std::min(lowest, point_of(frontier, i).energy);
-  }
-  const auto beyond = static_cast<std::ptrdiff_t>(kept.size());
-  lowest = std::numeric_limits<double>::infinity();
-  for (std::size_t i = frontier.size(); i-- > least + 1;) {
-    if (point_of(frontier, i).energy < lowest) kept.push_back(i);
-    lowest = std::min(lowest, point_of(frontier, i).energy);
-  }
-  std::reverse(kept.begin() + beyond, kept.end());
-  return kept;
 }
 
 class FrontierPlot {
@@ -219,6 +196,11 @@ class FrontierPlot {
       svg_.text(box_.right + 7.0, y + 4.0, saving.label(p), "small soft");
     }
     svg_.rect(box_.left, box_.top, box_.right - box_.left, box_.bottom - box_.top, "frame");
+    // A page's script finds the point that is nearest to a click (web/plan_timeline.js).
+    svg_.open_group(fmt::format("class=\"frontier-area\" data-times=\"{} {}\" data-energies=\"{} {}\"", x_.from, x_.to,
+                                y_.from, y_.to));
+    svg_.rect(box_.left, box_.top, box_.right - box_.left, box_.bottom - box_.top, "hit");
+    svg_.close_group();
     const double middle = 0.5 * (box_.left + box_.right);
     svg_.text(middle, box_.bottom + 36.0, "iteration time (s)", "soft", Anchor::kMiddle);
     svg_.text(middle, box_.top - 25.0, "slowdown (%)", "soft", Anchor::kMiddle);

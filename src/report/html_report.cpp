@@ -115,7 +115,8 @@ std::string html_report(const ReportInput& input) {
 
   body +=
       "<h2>Timeline</h2>\n<p>One row per stage; an operation is as bright as the power it draws. Point at one for "
-      "its clock, time and energy.</p>\n";
+      "its clock, time and energy; a click keeps it. The slider, or a click on the frontier below, shows another plan "
+      "in place of the chosen one.</p>\n";
   body += timeline_view(input);
 
   if (has_in_flight_picture(input)) {
@@ -151,7 +152,8 @@ std::string html_report(const ReportInput& input) {
                         .body = std::move(body),
                         .commands = input.commands,
                         .closing = std::string(kPlanWords),
-                        .files = {"timeline.css", "timeline.js"}});
+                        .files = {"timeline.css", "elements.js", "plan_set.js", "timeline_row.js", "timeline_pen.js",
+                                  "operation_search.js", "timeline.js", "plan_picker.js", "plan_timeline.js"}});
 }
 
 }  // namespace flyball

@@ -13,11 +13,12 @@ namespace flyball {
 namespace {
 
 constexpr double kPowerPlotHeight = 220.0;
+constexpr double kColumn = 2.0;  // px
 
 class StepLine {
  public:
   StepLine(const PowerCurve& curve, const LinearScale& x, const LinearScale& y) : curve_(curve), x_(x), y_(y) {
-    const double columns = x_(seconds(curve.period)) - x_(0.0);
+    const double columns = (x_(seconds(curve.period)) - x_(0.0)) / kColumn;
     static_cast<double>(curve.begin.size()) < columns ? add_steps() : add_columns(static_cast<int>(columns));
   }
 
@@ -44,7 +45,7 @@ class StepLine {
         least = std::min(least, curve_.power[k]);
         most = std::max(most, curve_.power[k]);
       }
-      const double at = x_.low + column;
+      const double at = x_.low + column * kColumn;
       points_.emplace_back(at, y_(least.value()));
       points_.emplace_back(at, y_(most.value()));
     }

@@ -40,7 +40,8 @@ struct RealisedPlan {
 
 struct PlannerCurve {
   std::string name;
-  const Frontier* frontier = nullptr;   // not owned; empty frontiers are left out
+  const ComputationDag* dag = nullptr;  // the frontier's; not owned, as is the next
+  const Frontier* frontier = nullptr;   // empty frontiers are left out
   std::optional<std::size_t> selected;  // the point that the planner proposes, marked in the picture
 };
 

@@ -1,4 +1,4 @@
-// Draws timelines: the whole picture for a file, and the parts of the picture that a page zooms.
+// Draws the timelines before and after as one picture for a file.
 #include "report/timeline_picture.h"
 
 #include <fmt/format.h>
@@ -20,8 +20,9 @@ namespace {
 
 constexpr double kTimelineLeft = 64.0;
 constexpr double kTimelineRight = 14.0;
-constexpr double kRowHeight = TimelineRows::kHeight;
-constexpr double kRowPitch = TimelineRows::kPitch;
+constexpr double kRowHeight = 26.0;
+constexpr double kRowPitch = 30.0;
+constexpr double kLowered = 6.0;  // what a forward is lower than the others, at its top
 constexpr double kTitleHeight = 26.0;
 constexpr double kAxisHeight = 30.0;
 constexpr double kLegendHeight = 50.0;
@@ -45,18 +46,6 @@ struct Window {
   [[nodiscard]] double operator()(double t) const { return x + (t - from) / (to - from) * width; }
 };
 
-// The least power of two that is no less, with exponents in steps of `fraction`.
-double rounded_up(double zoom, double fraction = 1.0) {
-  return std::exp2(std::ceil(std::log2(zoom) / fraction) * fraction);
-}
-
-// The attributes of a group that is shown only in a range of zooms. The picture is drawn at zoom 1.
-std::string shown_from(double zoom, double below = 0.0) {
-  std::string text = fmt::format(" data-from=\"{:g}\"", zoom);
-  if (below > 0.0) text += fmt::format(" data-to=\"{:g}\"", below);
-  return text + (zoom > 1.0 || (below > 0.0 && below <= 1.0) ? " display=\"none\"" : "");
-}
-
 // The windows of one plan: the whole iteration, or its start, middle and end, on the scale that both plans share.
 std::vector<Window> windows_of(double makespan, double longest, double operation, double plot_width) {
   if (longest / operation * kOperationWidth <= 1.35 * plot_width) {
@@ -72,10 +61,6 @@ std::vector<Window> windows_of(double makespan, double longest, double operation
   return {{0.0, ends * seconds_per_px, kTimelineLeft, ends},
           {0.5 * longest - half, 0.5 * longest + half, kTimelineLeft + ends + kBreakWidth, middle},
           {end - ends * seconds_per_px, end * 1.0005, kTimelineLeft + ends + middle + 2.0 * kBreakWidth, ends}};
-}
-
-bool is_forward(const OperationType& type) {
-  return announced_name(type.instruction) == instruction_name(InstructionKind::kForward);
 }
 
 double row_top(int stage) { return stage * kRowPitch; }
@@ -96,22 +81,12 @@ std::string hover_text(const RealisedPlan& plan, const Timeline& timeline, int i
   return text;
 }
 
-// Draws one window as it is, or for every zoom of a page. For a page `rows` says how, and texts are in a picture of
-// their own (SvgCanvas::stretched()).
+// Draws one window of one plan.
 class TimelineDrawing {
  public:
-  TimelineDrawing(SvgCanvas& svg, SvgCanvas& texts, const RealisedPlan& plan, const Timeline& timeline,
-                  const PowerScale& power, Window window, const TimelineRows* rows)
-      : svg_(svg),
-        texts_(texts),
-        plan_(plan),
-        timeline_(timeline),
-        power_(power),
-        window_(window),
-        zoomed_(rows != nullptr),
-        most_zoom_(zoomed_ ? rows->most_zoom : 1.0),
-        // A twentieth of a pixel at the greatest zoom.
-        decimals_(std::max(0, static_cast<int>(std::ceil(std::log10(window.width * most_zoom_))) - 1)) {}
+  TimelineDrawing(SvgCanvas& svg, const RealisedPlan& plan, const Timeline& timeline, const PowerScale& power,
+                  Window window)
+      : svg_(svg), plan_(plan), timeline_(timeline), power_(power), window_(window) {}
 
   void draw(bool last) {
     for (int stage = 0; stage < plan_.dag->stages(); ++stage) draw_stage(stage);
@@ -124,10 +99,10 @@ class TimelineDrawing {
     double x;
     std::string text;
   };
-  // Labels are shown together if they have the same part of a long picture, least zoom, and background (dark or not).
-  using Labels = std::map<std::tuple<int, double, bool>, std::vector<Label>>;
-  // Outlines are one group by their colour, the zoom from which they have borders, and whether they are hairlines.
-  using Outlines = std::map<std::tuple<std::string, double, bool>, std::vector<std::pair<std::string, int>>>;
+  // Labels are one group by their background (dark or not).
+  using Labels = std::map<bool, std::vector<Label>>;
+  // Outlines are one group by their colour, whether they have borders, and whether they are hairlines.
+  using Outlines = std::map<std::tuple<std::string, bool, bool>, std::vector<std::pair<std::string, int>>>;
 
   void draw_stage(int stage) {
     const double y = row_top(stage);
@@ -142,55 +117,36 @@ class TimelineDrawing {
       const Watts mean = mean_power(option_of(plan_, i));
       const double x = window_(start);
       const double width = window_(finish) - x;
-      double bordered = width < kBorderedWidth ? 2.0 : 1.0;
-      if (zoomed_) bordered = rounded_up(kBorderedWidth / width);
       // A narrow operation's label is its number alone: the shape says what it is.
-      const double top = y + (is_forward(plan_.dag->type_of(i)) ? TimelineRows::kLowered : 0.0);
-      outlines[{power_.color(mean), bordered, width < kHairline}].emplace_back(
+      const double top = y + (is_forward(plan_.dag->type_of(i).instruction) ? kLowered : 0.0);
+      outlines[{power_.color(mean), width >= kBorderedWidth, width < kHairline}].emplace_back(
           fmt::format("M{} {}V{}h{}V{}z", coordinate(x), top, y + kRowHeight, coordinate(width), top), i);
-      add_label(labels, i, x + width / 2.0, width, power_.is_dark(mean));
+      add_label(labels[power_.is_dark(mean)], i, x + width / 2.0, width);
     }
     for (const auto& [key, shapes] : outlines) {
       const auto& [colour, bordered, hairline] = key;
-      std::string attributes = fmt::format("class=\"op{}\" fill=\"{}\"", bordered > 1.0 ? " far" : "", colour);
-      if (zoomed_) attributes += fmt::format(" data-border=\"{:g}\"", bordered);
-      // This stroke shows where the group is too far away for borders.
+      std::string attributes = fmt::format("class=\"op{}\" fill=\"{}\"", bordered ? "" : " far", colour);
       if (hairline) attributes += fmt::format(" stroke=\"{}\"", colour);
       svg_.open_group(attributes);
-      std::string all;
-      for (const auto& [outline, i] : shapes) {
-        // A page has the operations' texts as data, and a single path for all outlines is small.
-        if (zoomed_) all += outline;
-        if (!zoomed_) svg_.path(outline, hover_text(plan_, timeline_, i));
-      }
-      if (zoomed_) svg_.path(all);
+      for (const auto& [outline, i] : shapes) svg_.path(outline, hover_text(plan_, timeline_, i));
       svg_.close_group();
     }
-    texts_.open_group(0.0, y + 14.5);
-    for (const auto& [key, texts] : labels) {
-      const auto& [stretch, zoom, dark] = key;
-      std::string attributes = fmt::format("class=\"tiny {}\" text-anchor=\"middle\"", dark ? "on-dark" : "on-light");
-      if (zoomed_) attributes += fmt::format(" data-x=\"{}\"", stretch * TimelineRows::kStretch) + shown_from(zoom);
-      texts_.open_group(attributes);
-      for (const Label& label : texts) texts_.label(place(label.x), label.text);
-      texts_.close_group();
+    svg_.open_group(0.0, y + 14.5);
+    for (const auto& [dark, texts] : labels) {
+      svg_.open_group(fmt::format("class=\"tiny {}\" text-anchor=\"middle\"", dark ? "on-dark" : "on-light"));
+      for (const Label& label : texts) svg_.label(coordinate(label.x), label.text);
+      svg_.close_group();
     }
-    texts_.close_group();
+    svg_.close_group();
   }
 
-  // Adds the operation's name or its number as its label: the first of the two that fits at zoom 1, else the first that
-  // fits at the greatest zoom.
-  void add_label(Labels& labels, int i, double x, double width, bool dark) const {
-    const std::string name = short_label(*plan_.dag, i);
-    const std::size_t digits = name.find_first_of("0123456789");
-    const auto needs = [&](const std::string& text) { return (text_width(text, kLabelPx) + 3.0) / width; };
-    std::string text = needs(name) <= 1.0 || digits == std::string::npos ? name : name.substr(digits);
-    if (needs(text) > 1.0 && needs(name) <= most_zoom_) text = name;
-    if (needs(text) > most_zoom_) return;
-    // Zooms that are close share a group, so that there are few.
-    const double zoom = zoomed_ ? std::min(rounded_up(needs(text), 0.25), most_zoom_) : 1.0;
-    const int stretch = zoomed_ ? static_cast<int>(x / TimelineRows::kStretch) : 0;
-    labels[{stretch, zoom, dark}].push_back({x, std::move(text)});
+  // Adds the operation's name or its number as its label: the first of the two that fits.
+  void add_label(std::vector<Label>& labels, int i, double x, double width) const {
+    const auto fits = [&](const std::string& text) { return text_width(text, kLabelPx) + 3.0 <= width; };
+    std::string text = short_label(*plan_.dag, i);
+    const std::size_t digits = text.find_first_of("0123456789");
+    if (!fits(text) && digits != std::string::npos) text = text.substr(digits);
+    if (fits(text)) labels.push_back({x, std::move(text)});
   }
 
   // Draws one line along the foot of the operations on the critical path, stepping from stage to stage.
@@ -225,51 +181,25 @@ class TimelineDrawing {
     svg_.line(window_.x, y, window_.x + window_.width, y, "axis");
     const double makespan = to_seconds(timeline_.makespan).value();
     if (last && makespan <= window_.to) svg_.line(window_(makespan), -3.0, window_(makespan), y, "leader");
-    if (!zoomed_) return draw_ticks(1.0, 0.0, 0.0);
-    double from = 0.0;
-    // The first zoom is what a narrow page gives a whole iteration. Each further one doubles the ticks, up to the most
-    // that are wanted.
-    for (double zoom = std::min(1.0, 200.0 / window_.width); zoom > 0.0;) {
-      double next = std::exp2(std::round(std::log2(2.0 * zoom)));
-      if (next >= most_zoom_ || ticks_at(next) > TimelineRows::kMostTicks) next = 0.0;
-      draw_ticks(zoom, from, next > 0.0 ? next : 1e9);
-      from = zoom = next;
-    }
-  }
-
-  double ticks_at(double zoom) const { return std::max(2.0, zoom * window_.width / kTickWidth); }
-
-  // Draws ticks at round times that are as far apart as they have to be at this zoom.
-  void draw_ticks(double zoom, double from, double below) {
-    const double y = rows_height(*plan_.dag);
-    const Ticks ticks = round_ticks(window_.from, window_.to, static_cast<int>(ticks_at(zoom)));
+    const int count = static_cast<int>(std::max(2.0, window_.width / kTickWidth));
+    const Ticks ticks = round_ticks(window_.from, window_.to, count);
     std::string marks;
     for (const double t : ticks.values) marks += fmt::format("M{} {}v4", coordinate(window_(t)), y);
-    svg_.open_group(fmt::format("class=\"axis\"{}", zoomed_ ? shown_from(from, below) : ""));
+    svg_.open_group("class=\"axis\"");
     svg_.path(marks);
     svg_.close_group();
-    texts_.open_group(0.0, y + 16.0);
-    texts_.open_group(
-        fmt::format("class=\"small soft\" text-anchor=\"middle\"{}", zoomed_ ? shown_from(from, below) : ""));
-    for (const double t : ticks.values) texts_.label(place(window_(t)), ticks.label(t));
-    texts_.close_group();
-    texts_.close_group();
-  }
-
-  // Where a text of the window stands.
-  std::string place(double x) const {
-    return zoomed_ ? fmt::format("{:.{}f}%", 100.0 * x / window_.width, decimals_) : coordinate(x);
+    svg_.open_group(0.0, y + 16.0);
+    svg_.open_group("class=\"small soft\" text-anchor=\"middle\"");
+    for (const double t : ticks.values) svg_.label(coordinate(window_(t)), ticks.label(t));
+    svg_.close_group();
+    svg_.close_group();
   }
 
   SvgCanvas& svg_;
-  SvgCanvas& texts_;
   const RealisedPlan& plan_;
   const Timeline& timeline_;
   const PowerScale& power_;
   Window window_;
-  bool zoomed_;
-  double most_zoom_;
-  int decimals_;  // of percentages
 };
 
 // How long each operation takes that occupies a stage.
@@ -396,36 +326,6 @@ Seconds usual_operation(const ReportInput& input) {
   return std::max(to_seconds(*middle), longest_iteration(input) / static_cast<double>(durations.size()));
 }
 
-TimelineRows::TimelineRows(const ReportInput& input)
-    : longest(longest_iteration(input).value() * 1.002),
-      seconds_per_px(std::max(usual_operation(input).value() / kOperation, longest * kEveryZoom / kMostWidth)),
-      most_zoom(kEveryZoom) {
-  const double width = longest / seconds_per_px;
-  for (const RealisedPlan* plan : {&input.baseline, &input.chosen}) {
-    for (const Nanoseconds duration : stage_durations(*plan)) {
-      if (duration <= 0) continue;
-      const double zoom = kOperation * seconds_per_px / to_seconds(duration).value();
-      most_zoom = std::max(most_zoom, std::floor(std::min({zoom, kMostZoom, kMostWidth / width})));
-    }
-  }
-}
-
-SvgCanvas timeline_names(const ComputationDag& dag) {
-  SvgCanvas svg(kTimelineLeft, rows_height(dag) + kAxisHeight, "Stages");
-  draw_names(svg, dag);
-  return svg;
-}
-
-std::string timeline_rows(const RealisedPlan& plan, const Timeline& timeline, const PowerScale& power,
-                          const TimelineRows& rows) {
-  const double width = rows.longest / rows.seconds_per_px;
-  SvgCanvas svg(width, rows_height(*plan.dag) + kAxisHeight, "Timeline of " + plan.name + ", one row per stage");
-  SvgCanvas texts(svg.width(), svg.height(), "");
-  TimelineDrawing(svg, texts, plan, timeline, power, {0.0, rows.longest, 0.0, width}, &rows).draw(true);
-  svg.rect(0.0, 0.0, 0.0, kRowHeight, "lit");
-  return svg.stretched("bars", texts);
-}
-
 SvgCanvas timeline_picture(const ReportInput& input, int width) {
   const PowerScale power = power_scale(input);
   const double plot_width = width - kTimelineLeft - kTimelineRight;
@@ -446,7 +346,7 @@ SvgCanvas timeline_picture(const ReportInput& input, int width) {
     const double makespan = to_seconds(timeline.makespan).value();
     const std::vector<Window> windows = windows_of(makespan, longest, operation, plot_width);
     for (std::size_t k = 0; k < windows.size(); ++k) {
-      TimelineDrawing(svg, svg, *plan, timeline, power, windows[k], nullptr).draw(k + 1 == windows.size());
+      TimelineDrawing(svg, *plan, timeline, power, windows[k]).draw(k + 1 == windows.size());
       if (k == 0) continue;
       const double middle = windows[k].x - kBreakWidth / 2.0;
       for (int stage = 0; stage < plan->dag->stages(); ++stage) {

@@ -1,4 +1,4 @@
-// Draws timelines: the picture in a file of its own (timeline_picture.cpp), and the one in a page, which can be zoomed
+// Timelines: the picture in a file of its own (timeline_picture.cpp), and the data of the one that a page draws
 // (timeline_view.cpp).
 #pragma once
 
@@ -42,39 +42,8 @@ namespace flyball {
 // operations are, no picture is then wider than so many of them side by side.
 [[nodiscard]] Seconds usual_operation(const ReportInput& input);
 
-// How the rows of a page's timeline are drawn. The picture shows the whole iteration, and the page zooms it.
-//
-// The page's bytes are bounded by the number of operations, however long these take: under each plan an operation adds
-// at most an outline, a label and two corners of the critical path. All zooms together add some 2 * kMostTicks ticks.
-struct TimelineRows {
-  static constexpr double kHeight = 26.0;     // of a row, in pixels, as are the next three
-  static constexpr double kLowered = 6.0;     // what a forward is lower than the others, at its top
-  static constexpr double kPitch = 30.0;      // from one row to the next
-  static constexpr double kOperation = 30.0;  // the width of a usual operation at zoom 1
-  static constexpr int kStretch = 5000;       // the width in which labels are shown or hidden together
-  static constexpr int kMostTicks = 1000;     // of one zoom; beyond it the ticks move apart instead
-  // The greatest zoom makes the shortest operation as wide as a usual one, so that its label fits, within these bounds:
-  static constexpr double kEveryZoom = 3.0;          // the least, for operations that are all alike
-  static constexpr double kMostZoom = 300.0;         // the most that shapes rounded to hundredths of a pixel allow
-  static constexpr double kMostWidth = 8'388'608.0;  // px; up to here a browser's single precision tells half a pixel
-
-  explicit TimelineRows(const ReportInput& input);
-
-  double longest;         // s, of the axis
-  double seconds_per_px;  // at zoom 1
-  double most_zoom;       // a whole number
-};
-
-// timeline_rows() draws one plan's rows with labels and axis as a part of a page; timeline_names() draws the names of
-// the rows, which stand beside them. The page's script reads attributes of groups. It shows a group at zooms from
-// data-from to below data-to; the texts of a group with data-x stand in the kStretch pixels from there on; the outlines
-// of a group with data-border have borders from that zoom on. The rectangle "lit" frames the operation pointed at.
-[[nodiscard]] std::string timeline_rows(const RealisedPlan& plan, const Timeline& timeline, const PowerScale& power,
-                                        const TimelineRows& rows);
-[[nodiscard]] SvgCanvas timeline_names(const ComputationDag& dag);
-
-// Returns the timelines before and after as an element of a page, with the data that web/timeline.js shows for the
-// operation pointed at. Without scripts the element can still be scrolled.
+// Returns the timelines before and after as an element of a page, which draws these and those of the other plans on the
+// frontiers (web/plan_timeline.js). It needs scripts; timeline_picture() does not.
 [[nodiscard]] std::string timeline_view(const ReportInput& input);
 
 }  // namespace flyball

@@ -1,0 +1,164 @@
+// Orders of operations are listed once each, since most planners keep the schedule's. Columns and plans are texts with
+// one character for each operation.
+#include "plan/plan_set.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <nlohmann/json.hpp>
+
+#include "base/index.h"
+#include "base/json_text.h"
+#include "pipeline/instruction.h"
+#include "profile/option_labels.h"
+
+namespace flyball {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Small numbers take a byte each as characters; as JSON's numbers they would take three. Surrogates stand for nothing
+// by themselves and are left out.
+constexpr std::uint32_t kZero = 0x28;
+constexpr std::uint32_t kFirstSurrogate = 0xd800;
+constexpr std::uint32_t kSurrogates = 0x800;
+
+// Appends the character of a number, in UTF-8.
+void append_number(std::string& out, std::uint32_t number) {
+  std::uint32_t code = kZero + number;
+  if (code >= kFirstSurrogate) code += kSurrogates;
+  if (code < 0x80) {
+    out += static_cast<char>(code);
+    return;
+  }
+  const unsigned followers = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+  constexpr std::array<unsigned, 4> kLead = {0, 0xc0, 0xe0, 0xf0};
+  out += static_cast<char>(kLead[followers] | (code >> (6 * followers)));
+  for (unsigned k = followers; k-- > 0;) out += static_cast<char>(0x80U | ((code >> (6 * k)) & 0x3fU));
+}
+
+std::string options_text(const ClockPlan& plan) {
+  std::string out;
+  out.reserve(plan.size());
+  for (const std::uint16_t option : plan) append_number(out, option);
+  return out;
+}
+
+Json type_json(const OperationType& type) {
+  Json clocks = Json::array();
+  Json times = Json::array();
+  Json energies = Json::array();
+  for (const ClockOption& option : type.options) {
+    clocks.push_back(option.frequency.value());
+    times.push_back(option.time.value());
+    energies.push_back(option.energy.value());
+  }
+  Json json = {{"stage", type.stage},
+               {"instruction", type.instruction},
+               {"letters", instruction_letters(type.instruction)},
+               {"is_forward", is_forward(type.instruction)},
+               {"occupies_stage", type.occupies_stage},
+               {"clocks_mhz", std::move(clocks)},
+               {"times_s", std::move(times)},
+               {"energies_j", std::move(energies)}};
+  if (!type.labels.empty()) {
+    Json labels = Json::array();
+    for (std::size_t k = 0; k < type.options.size(); ++k) labels.push_back(label_text(type.labels.of(k)));
+    json["labels"] = std::move(labels);
+  }
+  return json;
+}
+
+Json order_json(const ComputationDag& dag) {
+  std::string types;
+  std::string microbatches;
+  std::string chunks;
+  std::string counts;
+  std::string distances;
+  const auto append = [](std::string& out, int number) { append_number(out, static_cast<std::uint32_t>(number)); };
+  for (int i = 0; i < dag.size(); ++i) {
+    append(types, dag[i].type);
+    append(microbatches, dag[i].microbatch + 1);
+    append(chunks, dag[i].chunk);
+    append(counts, static_cast<int>(dag.predecessors(i).size()));
+    for (const std::int32_t before : dag.predecessors(i)) append(distances, i - before);
+  }
+  return {{"type", types}, {"microbatch", microbatches}, {"chunk", chunks}, {"waits", counts}, {"distance", distances}};
+}
+
+// Evenly `most` of the points at most, but two at least where there are two, and the selected one besides.
+std::vector<std::size_t> thinned(const std::vector<std::size_t>& points, std::size_t most,
+                                 std::optional<std::size_t> selected) {
+  std::vector<std::size_t> kept;
+  const std::size_t count = std::min(points.size(), std::max<std::size_t>(most, 2));
+  for (std::size_t k = 0; k < count; ++k) {
+    kept.push_back(points[count == 1 ? 0 : k * (points.size() - 1) / (count - 1)]);
+  }
+  if (selected) {
+    const auto place = std::lower_bound(kept.begin(), kept.end(), *selected);
+    if (place == kept.end() || *place != *selected) kept.insert(place, *selected);
+  }
+  return kept;
+}
+
+}  // namespace
+
+std::string plan_set_json(const PlanSet& set, std::size_t most_options) {
+  std::map<const ComputationDag*, std::size_t> orders;
+  Json listed = Json::array();
+  const auto order_of = [&](const ComputationDag* dag) {
+    const auto [entry, added] = orders.try_emplace(dag, orders.size());
+    if (added) listed.push_back(order_json(*dag));
+    return entry->second;
+  };
+
+  Json iterations = Json::array();
+  for (const PlanSetIteration& one : set.iterations) {
+    Json json = {{"heading", one.heading},
+                 {"energy_j", one.energy.value()},
+                 {"order", order_of(one.dag)},
+                 {"options", options_text(*one.plan)}};
+    const std::vector<Nanoseconds> usual = plan_durations(*one.dag, *one.plan);
+    if (!std::equal(usual.begin(), usual.end(), one.durations.begin(), one.durations.end())) {
+      json["durations_ns"] = std::vector<Nanoseconds>(one.durations.begin(), one.durations.end());
+    }
+    iterations.push_back(std::move(json));
+  }
+
+  Json plans = Json::array();
+  for (const PlanSetCurve& curve : set.curves) {
+    const std::size_t others = set.curves.size() - 1;
+    const std::size_t share = others == 0 ? 1 : &curve == &set.curves.front() ? 2 : 2 * others;
+    const std::vector<std::size_t> points =
+        thinned(worthwhile_points(*curve.frontier), most_options / share / at(curve.dag->size()), curve.selected);
+    Json shown = Json::array();
+    Json selected;
+    for (const std::size_t point : points) {
+      if (curve.selected == point) selected = shown.size();
+      shown.push_back({{"time_s", curve.frontier->time(point).value()},
+                       {"energy_j", curve.frontier->energy(point).value()},
+                       {"options", options_text(curve.frontier->plan(point))}});
+    }
+    plans.push_back({{"planner", curve.planner},
+                     {"order", order_of(curve.dag)},
+                     {"points_in_all", curve.frontier->size()},
+                     {"selected", std::move(selected)},
+                     {"points", std::move(shown)}});
+  }
+
+  const ComputationDag& dag = *(set.curves.empty() ? set.iterations.front().dag : set.curves.front().dag);
+  Json types = Json::array();
+  for (const OperationType& type : dag.types()) types.push_back(type_json(type));
+  Json blocking = Json::array();
+  for (const Watts power : set.blocking) blocking.push_back(power.value());
+  return dump_json({{"stages", dag.stages()},
+                    {"blocking_w", std::move(blocking)},
+                    {"types", std::move(types)},
+                    {"orders", std::move(listed)},
+                    {"iterations", std::move(iterations)},
+                    {"plans", std::move(plans)}});
+}
+
+}  // namespace flyball

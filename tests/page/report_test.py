@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""The report of `flyball plan --out` in a real Chromium: its timelines are those that the program computes, for
+every plan of every planner; another plan is shown by slider, by a click on the frontier and by keyboard;
+operations are looked for and pinned; the page at three widths, dark and light, without an error on the console
+and without a serious fault that axe finds; with hostile names; and a large one. Run by `make page`; pictures
+land in build/page/. Names of tests run these alone.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from playwright.sync_api import expect, sync_playwright
+
+from browser import CHROMIUM, WIDTHS, BrowserTests, prepare
+from world import BUILD
+
+PROFILES = BUILD.parent / "examples" / "profiles"
+SMALL = ("gpt3-1.3b-a100-4stage.csv", 8)
+LARGE = ("gpt3-175b-a100-sxm-8stage.csv", 128)
+HOSTILE = "<|script><script>window.hostile = 1<|script>\u202e<img src=x onerror='window.hostile = 2'>"
+NAMES = ("timing", "slider", "frontier", "search", "pin", "zoom", "looks", "hostile", "large")
+LONG_MS = 60 * 1000  # ms; nothing here is about speed
+MOST_BYTES = 500_000
+
+# When iterations end, in seconds, by the page's own timelines: of both that are shown, and of every plan in it.
+ENDS = """() => {
+  const {picker, timelines} = document.querySelector('plan-timeline');
+  const shown = timelines.rows.map(row => row.iteration.timing.end / 1e9);
+  const plans = picker.set.plans.map(({planner, order, points}) => ({planner, times: points.map(point => [point.time_s,
+    iterationOf(picker.set, order, point.options, '').timing.end / 1e9])}));
+  return {shown, plans};
+}"""
+
+
+class Tests(BrowserTests):
+    def __init__(self, folder, browser):
+        super().__init__(browser)
+        self.folder = folder
+
+    def report(self, profile, microbatches, *options):
+        """The report's path and what the program says of the plans."""
+        folder = self.folder / f"{pathlib.Path(profile).stem}-{microbatches}-{len(options)}"
+        if not folder.exists():
+            subprocess.run([BUILD / "flyball", "plan", PROFILES / profile, "--microbatches", str(microbatches),
+                            "--out", folder, *options], check=True, stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)
+        return folder / "report.html", json.loads((folder / "summary.json").read_text())
+
+    def open(self, path, width=1400, scheme="light"):
+        page = self.new_page(width, scheme, LONG_MS)
+        page.on("console", lambda message: self.check("console", message.type not in ("error", "warning"),
+                                                      message.text))
+        page.on("pageerror", lambda error: self.check("console", False, str(error)))
+        page.goto(path.as_uri())
+        expect(page.locator(".timelines canvas").nth(1)).to_be_visible()
+        return page
+
+    def small(self, **how):
+        return self.open(self.report(*SMALL, "--planner", "all", "--switch-latency", "0")[0], **how)
+
+    # The program is one judge of the page's timelines, the frontier's own times are the other: whole nanoseconds.
+    def timing(self):
+        path, summary = self.report(*SMALL, "--planner", "all", "--switch-latency", "0")
+        ends = self.open(path).evaluate(ENDS)
+        main = summary["planners"][0]
+        expected = [main["baseline"]["time"], main["selected"]["time"]]
+        self.check("shown", all(abs(a - b) < 1e-9 for a, b in zip(ends["shown"], expected)),
+                   f"{ends['shown']}, expected {expected}")
+        self.check("planners", {one["planner"] for one in ends["plans"]} ==
+                   {one["planner"] for one in summary["planners"]}, str(ends["plans"])[:200])
+        for plan in ends["plans"]:
+            for said, run in plan["times"]:
+                self.check("plan", abs(said - run) < 1e-9, f"{plan['planner']}: {said} is run in {run}")
+
+    def slider(self):
+        page = self.small()
+        heading = page.locator(".timelines h3").nth(1)
+        before = heading.text_content()
+        slider = page.get_by_role("slider", name="Time of an iteration")
+        slider.focus()
+        page.keyboard.press("End")
+        expect(heading).not_to_have_text(before)
+        slowest = page.evaluate("document.querySelector('plan-timeline').picker.set.plans[0].points.at(-1).time_s")
+        expect(heading).to_contain_text(f"perseus: {slowest:.3f} s")
+        page.get_by_role("combobox", name="Planner").select_option(label="uniform")
+        expect(heading).to_contain_text("uniform: ")
+        page.get_by_role("button", name="Back to the chosen plan").click()
+        expect(heading).to_have_text(before)
+        page.context.close()
+
+    # A click on the right end of the picture picks the point that is nearest, and marks it.
+    def frontier(self):
+        for width in (390, 1400):
+            page = self.small(width=width)
+            heading = page.locator(".timelines h3").nth(1)
+            before = heading.text_content()
+            area = page.locator(".frontier-area > rect:visible")
+            area.scroll_into_view_if_needed()
+            box = area.bounding_box()
+            page.mouse.click(box["x"] + 0.7 * box["width"], box["y"] + 0.9 * box["height"])
+            expect(heading).not_to_have_text(before)
+            expect(page.locator(".picked:visible")).to_have_count(1)
+            ring = page.locator(".picked:visible").bounding_box()
+            away = abs(ring["x"] + ring["width"] / 2 - box["x"] - 0.7 * box["width"])
+            self.check("near", away < 0.2 * box["width"], f"the ring is {away} px away")
+            page.context.close()
+
+    def search(self):
+        page = self.small()
+        field = page.get_by_role("searchbox", name="Look for operations")
+        field.fill("backward stage 2")
+        expect(page.locator(".said")).to_contain_text("8 found")
+        field.fill("B3")
+        expect(page.locator(".said")).to_contain_text("4 found")
+        field.press("Enter")
+        expect(page.locator(".said")).to_have_text("1 of 4")
+        expect(page.locator(".pinned strong")).to_have_text("backward, microbatch 3, stage 3")
+        field.press("Enter")
+        expect(page.locator(".pinned strong")).to_have_text("backward, microbatch 3, stage 2")
+        field.fill("nothing of this name")
+        expect(page.locator(".said")).to_have_text("none")
+        field.press("Escape")
+        expect(field).to_have_value("")
+        page.context.close()
+
+    def pin(self):
+        page = self.small()
+        canvas = page.locator(".timelines .sheet canvas").nth(0)
+        canvas.scroll_into_view_if_needed()
+        canvas.hover(position={"x": 64, "y": 15})
+        expect(page.locator(".tip")).to_contain_text("forward, microbatch 0, stage 0")
+        canvas.click(position={"x": 64, "y": 15})
+        expect(page.locator(".pinned strong")).to_have_text("forward, microbatch 0, stage 0")
+        expect(page.locator(".pinned dt")).to_have_count(2)
+        expect(page.locator(".pinned dd").nth(0)).to_contain_text("1410 MHz; start 0.0000 s")
+        page.get_by_role("button", name="Unpin").click()
+        expect(page.locator(".pinned strong")).to_have_count(0)
+        page.context.close()
+
+    def zoom(self):
+        page = self.open(self.report(*LARGE)[0])
+        view = page.locator(".timelines .view")
+        at = "document.querySelector('.view').scrollLeft"
+        expect(page.locator(".map")).to_be_visible()
+        page.get_by_role("button", name="Steady state").click()
+        middle = page.evaluate(at)
+        view.focus()
+        page.keyboard.press("End")
+        self.check("end", page.evaluate(at) > middle > 0, "End is not behind the middle")
+        page.get_by_role("button", name="Whole iteration").click()
+        expect(page.locator(".map")).to_be_hidden()
+        page.keyboard.press("Home")
+        page.get_by_role("button", name="Start").click()
+        expect(page.locator(".map")).to_be_visible()
+        box = page.locator(".map").bounding_box()
+        page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        self.check("map", abs(page.evaluate(at) - middle) < 200, "a click in the map's middle leads elsewhere")
+        page.context.close()
+
+    def looks(self):
+        for width in WIDTHS:
+            for scheme in ("light", "dark"):
+                page = self.small(width=width, scheme=scheme)
+                self.looked_at(page, f"report-{width}-{scheme}")
+                page.context.close()
+
+    def hostile(self):
+        profile = self.folder / "hostile.csv"
+        rows = "".join(f"{stage},{name},{clock},{time},{time * clock / 20}\n" for stage in (0, 1)
+                       for name in ("forward", "backward") for clock, time in ((1410, 0.1), (1200, 0.11), (900, 0.13)))
+        profile.write_text(f"stage,instruction,frequency,time,energy,{'x' * 60}\n" +
+                           "".join(line + f",{HOSTILE.replace(',', '')}\n" for line in rows.splitlines()))
+        page = self.open(self.report(profile, 4)[0], width=390)
+        page.locator(".timelines .sheet canvas").nth(0).hover(position={"x": 64, "y": 15})
+        self.check("hostile", page.evaluate("window.hostile") is None, "a name has run as a script")
+        self.looked_at(page, "report-hostile")
+        page.context.close()
+
+    def large(self):
+        path, _ = self.report(*LARGE, "--planner", "all")
+        self.check("size", path.stat().st_size < MOST_BYTES, f"{path.stat().st_size} bytes")
+        page = self.open(path)
+        paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
+        follows = page.evaluate("""() => new Promise(done => {
+          const {picker} = document.querySelector('plan-timeline');
+          const begin = performance.now();
+          picker.pick(0, picker.set.plans[0].points.length - 1);
+          requestAnimationFrame(() => setTimeout(() => done(performance.now() - begin)));
+        })""")
+        print(f"  {path.stat().st_size / 1000:.0f} kB, first paint after {paint:.0f} ms, another plan's timeline after "
+              f"{follows:.0f} ms", flush=True)
+        self.looked_at(page, "report-large")
+        page.context.close()
+
+
+def main():
+    prepare(LONG_MS)
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        try:
+            return Tests(pathlib.Path(folder), browser).run(sys.argv[1:] or NAMES)
+        finally:
+            browser.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

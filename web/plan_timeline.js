@@ -1,0 +1,73 @@
+'use strict';
+// <plan-timeline>: the timelines of a report, from the plans in it (src/report/timeline_view.cpp). A click on a picture
+// of the frontier shows the plan of the point that is nearest.
+
+class PlanTimeline extends HTMLElement {
+  connectedCallback() {
+    const set = /** @type {PlanSet} */ (JSON.parse(part(this, 'script').textContent || ''));
+    this.timelines = new Timelines(this.dataset.waiting);
+    this.picker = new PlanPicker(this.timelines, () => this.mark());
+    this.listening = new AbortController();
+    part(this, '.shown').replaceChildren(this.picker.element, this.timelines.element);
+    this.picker.show(set);
+    document.addEventListener('click', event => this.pickNear(event), {signal: this.listening.signal});
+  }
+
+  disconnectedCallback() {
+    this.timelines?.close();
+    this.listening?.abort();
+  }
+
+  /** @param {MouseEvent} event */
+  pickNear(event) {
+    const area = event.target instanceof Element && event.target.closest('svg')?.querySelector('.frontier-area > rect');
+    const set = this.picker?.set;
+    if (!(area instanceof SVGElement) || !set) return;
+    const box = area.getBoundingClientRect();
+    let best = Infinity;
+    let found = /** @type {[number, number]} */ ([0, 0]);
+    for (const [curve, {points}] of set.plans.entries()) {
+      for (const [at, point] of points.entries()) {
+        const [x, y] = shareOf(area, point);
+        const away = Math.hypot(box.left + x * box.width - event.clientX, box.top + y * box.height - event.clientY);
+        if (away < best) [best, found] = [away, [curve, at]];
+      }
+    }
+    if (best < Infinity) this.picker?.pick(...found);
+  }
+
+  // Marks the plan that is shown in every picture of the frontier.
+  mark() {
+    for (const old of this.rings || []) old.remove();
+    /** @type {SVGElement[]} */
+    this.rings = [];
+    const {picker} = this;
+    if (!picker?.shown || picker.point === null) return;
+    for (const area of document.querySelectorAll('.frontier-area > rect')) {
+      const [x, y] = shareOf(/** @type {SVGElement} */ (area), picker.shown);
+      if (x < 0 || x > 1 || y < 0 || y > 1) continue;
+      const ring = document.createElementNS('http://www.w3.org/2000/svg', 'circle');
+      const place = (/** @type {string} */ from, /** @type {string} */ size, /** @type {number} */ share) =>
+        String(Number(area.getAttribute(from)) + share * Number(area.getAttribute(size)));
+      for (const [name, value] of Object.entries({class: 'picked', r: '8', cx: place('x', 'width', x),
+        cy: place('y', 'height', y)})) ring.setAttribute(name, value);
+      area.parentElement?.append(ring);
+      this.rings.push(ring);
+    }
+  }
+}
+
+/**
+ * Where a point lies in a picture's area: shares of its width and height.
+ * @param {SVGElement} area
+ * @param {PlanPoint} point
+ * @returns {[number, number]}
+ */
+function shareOf(area, {time_s: time, energy_j: energy}) {
+  const {times, energies} = /** @type {SVGElement} */ (area.parentElement || area).dataset;
+  const [first, last] = (times || '').split(' ').map(Number);
+  const [least, most] = (energies || '').split(' ').map(Number);
+  return [(time - first) / (last - first), (most - energy) / (most - least)];
+}
+
+customElements.define('plan-timeline', PlanTimeline);
