@@ -54,11 +54,13 @@ std::string late_text(const MeasuredIteration& iteration) {
   std::stable_sort(late.begin(), late.end(),
                    [&](std::size_t a, std::size_t b) { return *all.added[a] > *all.added[b]; });
   late.resize(std::min(late.size(), kMostShown));
-  TextTable table({"stage", "<operation", "microbatch", "<clock", "planned ms", "measured ms", "late ms", "added ms"});
+  TextTable table(
+      {"stage", "<operation", "microbatch", "clock MHz", "planned ms", "measured ms", "late ms", "added ms"});
   for (const std::size_t i : late) {
     const IterationType& type = iteration.types[at(all.type[i])];
+    const Megahertz clock = type.settings[at(all.setting[i])].clock;
     table.add_row({fmt::to_string(type.stage), type.instruction, fmt::to_string(all.microbatch[i]),
-                   type.settings[at(all.setting[i])].clock, milliseconds(all.planned_time[i]),
+                   clock > Megahertz(0) ? fmt::format("{:g}", clock.value()) : "-", milliseconds(all.planned_time[i]),
                    milliseconds(all.measured_time[i].value_or(Seconds())),
                    milliseconds(all.late[i].value_or(Seconds())), milliseconds(*all.added[i])});
   }

@@ -13,6 +13,7 @@
 #include "base/index.h"
 #include "base/json_text.h"
 #include "base/record.h"
+#include "pipeline/instruction.h"
 #include "pipeline/timeline.h"
 
 namespace flyball {
@@ -64,13 +65,17 @@ std::vector<int> add_types(const ComputationDag& dag, const ClockPlan& clocks, s
   for (int i = 0; i < dag.size(); ++i) settings[at(dag[i].type)].emplace(clocks[at(i)], 0);
   for (std::size_t t = 0; t < settings.size(); ++t) {
     const OperationType& type = dag.types()[t];
-    IterationType& told = types.emplace_back(IterationType{type.instruction, type.stage, {}});
+    IterationType& told = types.emplace_back(IterationType{type.instruction,
+                                                           instruction_letters(type.instruction),
+                                                           is_forward(type.instruction),
+                                                           type.occupies_stage,
+                                                           type.stage,
+                                                           {}});
     for (auto& [option, index] : settings[t]) {
       index = static_cast<int>(told.settings.size());
       const ClockOption& is = type.options[at(option)];
-      const bool sets_clock = is.frequency > Megahertz(0);
-      told.settings.push_back({sets_clock ? fmt::format("{:g} MHz", is.frequency.value()) : "", is.time, is.energy,
-                               is.time > Seconds(0) ? is.energy / is.time : Watts(0)});
+      told.settings.push_back(
+          {is.frequency, is.time, is.energy, is.time > Seconds(0) ? is.energy / is.time : Watts(0)});
     }
   }
   std::vector<int> used;
@@ -122,9 +127,11 @@ MeasuredIteration LastIteration::beside_plan() const {
   ExecutedStep joined = join_stages(dag, kept_->step.stages);
   const Times measured = counted_from_first(std::move(joined.start), std::move(joined.finish), computations);
   std::vector<bool> is_measured(durations.size());
+  Nanoseconds last_planned = 0;
   Nanoseconds last = 0;
   for (const int i : computations) {
     is_measured[at(i)] = true;
+    last_planned = std::max(last_planned, planned.end[at(i)]);
     last = std::max(last, measured.end[at(i)]);
   }
   MeasuredIteration told;
@@ -132,7 +139,7 @@ MeasuredIteration LastIteration::beside_plan() const {
   told.step = kept_->step.number;
   told.measured_at = kept_->at;
   told.promised_time = kept_->promised;
-  told.planned_time = to_seconds(*std::max_element(planned.end.begin(), planned.end.end()));
+  told.planned_time = to_seconds(last_planned);
   told.measured_time = to_seconds(last);
   told.clocks = kept_->step.clocks;
   IterationOperations& operations = told.operations;

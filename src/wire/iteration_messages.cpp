@@ -39,7 +39,7 @@ Record<IterationType::Setting> description_of(const IterationType::Setting* /*ty
   using R = IterationType::Setting;
   return Record<R>::answer("IterationSetting", kServersAnswer,
                            "A way in which the plan runs an operation, with what it takes by the profile.")
-      .field("clock", &R::clock, "The clock, for people. Empty if none is set for it.")
+      .field("clock_mhz", &R::clock, "The clock. 0: none is set for it.")
       .field("time_s", &R::time, "Time that it takes at this clock.")
       .field("energy_j", &R::energy, "Energy that it takes at this clock.")
       .field("power_w", &R::power, "Mean power meanwhile.");
@@ -49,6 +49,10 @@ Record<IterationType> description_of(const IterationType* /*type*/) {
   using R = IterationType;
   return Record<R>::answer("IterationType", kServersAnswer, "The operations of one instruction on one stage.")
       .field("instruction", &R::instruction, "Name of the instruction.")
+      .field("letters", &R::letters, "Letters with which labels of its operations begin.")
+      .field("is_forward", &R::is_forward, "Whether it is a forward.")
+      .field("occupies_stage", &R::occupies_stage,
+             "Whether the stage runs nothing else meanwhile, other than beside a transfer.")
       .field("stage", &R::stage, "Number of the stage.")
       .field("settings", &R::settings, "Those that the plan uses, highest clock first.");
 }
@@ -86,9 +90,8 @@ Record<MeasuredIteration> description_of(const MeasuredIteration* /*type*/) {
       .field("measured_at_s", &R::measured_at, "When its last report came, in seconds since 1970.")
       .field("promised_time_s", &R::promised_time, "Iteration time that the schedule promises.")
       .field("planned_time_s", &R::planned_time,
-             "Time from the first computation's begin to the last operation's end by the plan.")
-      .field("measured_time_s", &R::measured_time,
-             "Time from the first computation's begin to the last one's end as measured.")
+             "Time from the first computation's begin to the last one's end by the plan.")
+      .field("measured_time_s", &R::measured_time, "The same as measured.")
       .field("clocks", &R::clocks, "By stage, how its rank knows the measured times (StepReport).")
       .field("types", &R::types, "Kinds of operations.")
       .field("operations", &R::operations, "The operations.")

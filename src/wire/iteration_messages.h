@@ -20,12 +20,15 @@ inline constexpr std::size_t kMostIterationOperations = 32'768;
 // Operations of one kind on one stage, with the ways in which the plan runs them.
 struct IterationType {
   struct Setting {
-    std::string clock;  // "1410 MHz"; empty where none is set
-    Seconds time;       // by the profile, as is the next
+    Megahertz clock;  // 0: none is set
+    Seconds time;     // by the profile, as is the next
     Joules energy;
     Watts power;
   };
   std::string instruction;
+  std::string letters;  // with which labels begin: "F"
+  bool is_forward = false;
+  bool occupies_stage = true;  // false: runs beside what the stage computes, as transfers do
   int stage = 0;
   std::vector<Setting> settings;
 };

@@ -162,8 +162,8 @@ TEST_F(Jobs, ShowTheirLastIterationBesideThePlan) {
   const Ran ran = jobs({"job", "--iteration"}, "job");
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("job: step 3 by schedule 1, measured "));
-  const std::string clock = fmt::format("{} MHz", computations[delay.computation].clock_mhz);
-  EXPECT_THAT(ran.out, ContainsRegex("\n *0  backward +1  " + clock + " .* 12\\.50 +12\\.50\n$"));
+  const std::string clock = fmt::format("{}", computations[delay.computation].clock_mhz);
+  EXPECT_THAT(ran.out, ContainsRegex("\n *0  backward +1 +" + clock + " .* 12\\.50 +12\\.50\n$"));
   EXPECT_THAT(ran.out, ContainsRegex("\n *1 +8 .* 0\\.00  host\n"));
   const nlohmann::json told = nlohmann::json::parse(jobs({"job", "--iteration", "--format", "json"}).out);
   EXPECT_EQ(told, client_.get("/v1/jobs/job/iteration"));

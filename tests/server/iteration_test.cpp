@@ -90,7 +90,7 @@ TEST_F(IterationTest, RunAsPlannedIsThePlansTimeline) {
         one.types[static_cast<std::size_t>(all.type[i])].settings.at(static_cast<std::size_t>(all.setting[i]));
     EXPECT_NEAR(setting.time.value(), all.planned_time[i].value(), kRounding);
     EXPECT_NEAR(setting.power.value() * setting.time.value(), setting.energy.value(), 1e-9);
-    EXPECT_THAT(setting.clock, HasSubstr(" MHz"));
+    EXPECT_GT(setting.clock, Megahertz(0));
     ASSERT_TRUE(all.measured_begin[i] && all.measured_time[i] && all.late[i] && all.added[i]);
     EXPECT_NEAR(all.measured_begin[i]->value(), all.planned_begin[i].value(), 100 * kRounding);
     EXPECT_NEAR(all.measured_time[i]->value(), all.planned_time[i].value(), kRounding);
