@@ -24,8 +24,9 @@
  */
 
 /**
- * An iteration that can be drawn.
- * @typedef {{heading: string, order: OperationOrder, options: number[], timing: Timing}} DrawnIteration
+ * An iteration that can be drawn; `remark` says more of an operation.
+ * @typedef {{heading: string, order: OperationOrder, options: number[], timing: Timing,
+ *   remark?: (i: number) => string}} DrawnIteration
  */
 
 /**

@@ -58,7 +58,7 @@ void add_file(Router& router, std::string path, std::string type, std::string te
 void add_page(Router& router, std::initializer_list<std::string_view> scripts) {
   add_file(router, "/", "text/html; charset=utf-8", joined({"live/page.html"}));
   add_file(router, kStylePath, "text/css; charset=utf-8",
-           joined({"dygraph.min.css", "chart.css", "page.css", "live/page.css"}));
+           joined({"dygraph.min.css", "chart.css", "page.css", "timeline.css", "live/page.css"}));
   add_file(router, kScriptPath, "text/javascript; charset=utf-8",
            joined({"elements.js", "live/elements.js", "live/texts.js", "live/asker.js", "live/time_chart.js",
                    "live/lease_list.js", "live/node_view.js", "live/page.js"}) +
@@ -69,8 +69,9 @@ void add_page(Router& router, std::initializer_list<std::string_view> scripts) {
 }  // namespace
 
 void add_fleet_page(Router& router) {
-  add_page(router, {"live/source.js", "live/fleet_view.js", "live/frontier_chart.js", "live/pace_choice.js",
-                    "live/job_view.js", "live/fleet_page.js"});
+  add_page(router, {"live/source.js", "live/fleet_view.js", "live/frontier_chart.js", "live/pace_choice.js", "tips.js",
+                    "plan_set.js", "timeline_row.js", "timeline_pen.js", "operation_search.js", "timeline.js",
+                    "live/iteration_view.js", "live/job_view.js", "live/fleet_page.js"});
 }
 
 void add_node_page(Router& router) { add_page(router, {"live/agent_source.js", "live/node_page.js"}); }
