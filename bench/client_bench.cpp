@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <numeric>
@@ -295,6 +296,55 @@ void session_watched_in_stream(benchmark::State& state) {
   state.counters["most_ns"] = costs.back();
 }
 BENCHMARK(session_watched_in_stream)->UseManualTime()->Iterations(2);  // steps
+
+// A step that the server wants to know of, beside one that it does not: each second step of this job, of 2,000
+// computations. What begin and end of a computation take in the mean, by calls or in a stream whose GPU has nothing to
+// do, and step_end.
+void session_measured_step(benchmark::State& state) {
+  const bool in_stream = state.range(0) != 0;
+  const SimulatedStream stream(false);
+  const OneStageJob job;
+  SessionGpu gpu;
+  gpu.clocks = {Megahertz(1410), Megahertz(1200)};
+  gpu.sink = std::make_unique<SlowSink>();
+  gpu.meter = {"GPU:0", [] { return MeterReading{Watts(100), std::nullopt}; }};
+  Session session(job.session(), std::move(gpu));
+  job.report_profile();
+  int steps = 0;
+  while (session.state().schedule_version == 0 || steps % 2 == 1) {
+    session.step_begin();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    session.step_end();
+    ++steps;
+  }
+  std::array<std::vector<double>, 2> of_computation;  // not wanted, wanted
+  std::array<std::vector<double>, 2> of_end;
+  for (auto unused : state) {
+    const auto wanted = static_cast<std::size_t>(++steps % 2 == 0);
+    session.step_begin();
+    const Nanoseconds begin = monotonic_now();
+    for (int i = 0; i < 2 * OneStageJob::kMicrobatches; ++i) {
+      const char* const type = i % 2 == 0 ? "forward" : "backward";
+      in_stream ? session.begin_in(type, nullptr) : session.begin(type);
+      in_stream ? session.end_in(type, nullptr) : session.end(type);
+    }
+    const Nanoseconds computed = monotonic_now();
+    if (in_stream) stream.call<decltype(cuStreamSynchronize)>("cuStreamSynchronize")(nullptr);
+    const Nanoseconds waited = monotonic_now();
+    session.step_end();
+    of_end[wanted].push_back(static_cast<double>(monotonic_now() - waited));
+    of_computation[wanted].push_back(static_cast<double>(computed - begin) / (2 * OneStageJob::kMicrobatches));
+  }
+  const auto middle = [](std::vector<double>& all) {
+    std::sort(all.begin(), all.end());
+    return all[all.size() / 2];
+  };
+  state.counters["computation_ns"] = middle(of_computation[0]);
+  state.counters["wanted_ns"] = middle(of_computation[1]);
+  state.counters["end_us"] = 1e-3 * middle(of_end[0]);
+  state.counters["wanted_end_us"] = 1e-3 * middle(of_end[1]);
+}
+BENCHMARK(session_measured_step)->ArgName("stream")->Arg(0)->Arg(1)->Iterations(40);  // steps
 
 // begin_in of a computation that another clock follows: asked for while it runs (`ahead`), or only when it has ended.
 // The GPU is busy with something else until all computations of a step are queued.

@@ -15,8 +15,9 @@
  *   points: PlanPoint[]}} PlanCurve
  * @typedef {{name: string, energy_j: number, straggler_wait_j: number, order: number, options: string,
  *   durations_ns?: number[]}} PlanIteration
- * @typedef {{stages: number, blocking_w: number[], types: OperationType[], orders: OrderText[],
- *   iterations: PlanIteration[], plans: PlanCurve[], not_planned: string[]}} PlanSet
+ * @typedef {{stages: number, types: OperationType[]}} OperationSet
+ * @typedef {OperationSet & {blocking_w: number[], orders: OrderText[], iterations: PlanIteration[], plans: PlanCurve[],
+ *   not_planned: string[]}} PlanSet
  */
 
 /**
@@ -25,8 +26,9 @@
  */
 
 /**
- * An iteration that can be drawn.
- * @typedef {{heading: string, order: OperationOrder, options: number[], timing: Timing}} DrawnIteration
+ * An iteration that can be drawn; `remark` says more of an operation.
+ * @typedef {{heading: string, order: OperationOrder, options: number[], timing: Timing,
+ *   remark?: (i: number) => string}} DrawnIteration
  */
 
 /**
@@ -66,7 +68,7 @@ function orderOf(text) {
 
 /**
  * Runs each operation as soon as it can. Times are whole nanoseconds, which a double holds exactly.
- * @param {PlanSet} set
+ * @param {OperationSet} set
  * @param {OperationOrder} order
  * @param {Float64Array} duration
  * @returns {Timing}
@@ -90,7 +92,7 @@ function timingOf(set, order, duration) {
 
 /**
  * One critical path, the first operation first. Where several operations end last, that on the same stage is taken.
- * @param {PlanSet} set
+ * @param {OperationSet} set
  * @param {OperationOrder} order
  * @param {Float64Array} start
  * @param {Float64Array} duration
@@ -130,7 +132,7 @@ function iterationOf(set, order, options, heading, durations) {
 
 /**
  * "F12", or "B3/1" for the second chunk.
- * @param {PlanSet} set
+ * @param {OperationSet} set
  * @param {OperationOrder} order
  * @param {number} i
  */

@@ -19,7 +19,7 @@ class Timelines {
   /** @param {string} waiting what is said of GPUs that wait */
   constructor(waiting = 'blocking') {
     this.waiting = waiting;
-    /** @type {PlanSet | null} */
+    /** @type {OperationSet | null} */
     this.set = null;
     /** @type {TimelineRow[]} */
     this.rows = [];
@@ -77,7 +77,7 @@ class Timelines {
 
   /**
    * Shows iterations, the one that matters last. Where there were some before, zoom and place stay.
-   * @param {PlanSet} set
+   * @param {OperationSet} set
    * @param {DrawnIteration[]} iterations at least one
    */
   show(set, iterations) {

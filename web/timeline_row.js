@@ -29,7 +29,7 @@ function groupedNumber(value, digits) {
 /** The colours of mean power, as src/draw/palette.h has them for pictures. */
 class PowerColours {
   /**
-   * @param {PlanSet} set
+   * @param {OperationSet} set
    * @param {DrawnIteration[]} iterations
    */
   constructor(set, iterations) {
@@ -80,7 +80,7 @@ class PowerColours {
 /** One iteration with its canvas. */
 class TimelineRow {
   /**
-   * @param {PlanSet} set
+   * @param {OperationSet} set
    * @param {DrawnIteration} iteration
    */
   constructor(set, iteration) {
@@ -175,6 +175,6 @@ class TimelineRow {
   describe(i) {
     const {start, duration} = this.iteration.timing;
     const when = `start ${(start[i] / 1e9).toFixed(4)} s, ${(duration[i] / 1e6).toFixed(2)} ms`;
-    return [this.name(i), this.setting(i), when, this.cost(i), this.slack(i)].filter(Boolean).join('\n');
+    return [this.name(i), this.setting(i), when, this.cost(i), this.slack(i), this.iteration.remark?.(i)].filter(Boolean).join('\n');
   }
 }

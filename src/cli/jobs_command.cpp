@@ -16,6 +16,7 @@
 #include "base/token_file.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/iteration_text.h"
 #include "cli/option_values.h"
 #include "client/plan_server.h"
 #include "draw/text_table.h"
@@ -28,6 +29,7 @@ using Json = nlohmann::ordered_json;
 
 struct JobsOptions {
   std::string job;
+  bool iteration = false;
   std::optional<std::string> server;
   std::optional<std::string> ca_file;
   std::optional<std::string> token_file;
@@ -168,6 +170,11 @@ std::string job_text(const JobStatus& job) {
 
 void run_jobs(const JobsOptions& options) {
   PlanServer server = server_of(options);
+  if (options.iteration) {
+    if (options.job.empty()) throw UsageError("--iteration: name the JOB whose last iteration is to be shown");
+    const MeasuredIteration iteration = server.iteration(options.job);
+    return print_result(options.format == "json" ? dump_json(to_json(iteration), 2) + "\n" : iteration_text(iteration));
+  }
   const std::vector<JobStatus> jobs = statuses(server, options.job);
   if (options.format == "json") {
     Json list = Json::array();
@@ -184,6 +191,8 @@ void add_jobs_command(const Command& program) {
       program.add_subcommand("jobs", "the planning server's training jobs: states, promises and savings");
   const auto options = std::make_shared<JobsOptions>();
   command.add_option("JOB", options->job, "show this job's whole state; without one, all jobs are listed");
+  command.add_flag("--iteration", options->iteration,
+                   "show JOB's last iteration as it was measured, beside what was planned");
   add_value(command, "--server", options->server, parse_path, "ADDRESS",
             "HOST:PORT, https://HOST:PORT or the path of a Unix socket (default 127.0.0.1:4940)");
   add_value(command, "--ca-file", options->ca_file, parse_path, "FILE",
@@ -191,13 +200,14 @@ void add_jobs_command(const Command& program) {
   add_value(command, "--token-file", options->token_file, parse_path, "FILE",
             "file with the administrator's token, or for one JOB that of the job");
   add_choice(command, "--format", options->format, {"text", "json"}, "NAME",
-             "text (default) or json: the states as the server tells them");
+             "text (default) or json: what the server tells");
   command.footer(
       "Savings are those of the iterations by plan whose energy was compared with\n"
       "maximum clocks, by the GPUs' own counters, with their standard errors.\n\n"
       "Examples:\n"
       "  flyball jobs --server HOST:4940 --token-file admin.token\n"
       "  flyball jobs my-job --server HOST:4940 --token-file job.token\n"
+      "  flyball jobs my-job --iteration --server HOST:4940 --token-file job.token\n"
       "  flyball jobs --server /run/flyball/server.sock --format json");
   command.callback([options] { run_jobs(*options); });
 }

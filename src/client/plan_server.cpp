@@ -90,6 +90,11 @@ FrontierReport PlanServer::frontier(const std::string& job) {
   return read_message<FrontierReport>(parse_json(address(), response.body));
 }
 
+MeasuredIteration PlanServer::iteration(const std::string& job) {
+  const Response response = ask("GET", fmt::format("/v1/jobs/{}/iteration", percent_encode(job)));
+  return read_message<MeasuredIteration>(parse_json(address(), response.body));
+}
+
 MeasurementsTaken PlanServer::send(const std::string& job, const MeasurementReport& report) {
   const Response response =
       ask("POST", fmt::format("/v1/jobs/{}/measurements", percent_encode(job)), to_json(report).dump());

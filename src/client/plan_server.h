@@ -9,7 +9,9 @@
 
 #include "net/client.h"
 #include "wire/fleet_messages.h"
+#include "wire/iteration_messages.h"
 #include "wire/job_messages.h"
+#include "wire/step_messages.h"
 
 namespace flyball {
 
@@ -48,7 +50,7 @@ class PlanServer {
   [[nodiscard]] std::optional<RankSchedule> schedule(const std::string& job, int rank, std::int64_t version,
                                                      Seconds wait);
   StragglerTaken set_straggler(const std::string& job, const StragglerNotice& notice);
-  // Reports a step that was run by a schedule with report_steps.
+  // Reports a step.
   StepTaken send(const std::string& job, const StepReport& report);
   // Reports a step that was run in another order than its schedule's.
   void send(const std::string& job, const OrderReport& report);
@@ -62,6 +64,7 @@ class PlanServer {
   [[nodiscard]] JobRanks ranks(const std::string& job);
   [[nodiscard]] JobStatus status(const std::string& job);
   [[nodiscard]] FrontierReport frontier(const std::string& job);
+  [[nodiscard]] MeasuredIteration iteration(const std::string& job);
   // Tells that the rank's training has ended.
   void end(const std::string& job, int rank);
 

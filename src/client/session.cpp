@@ -155,6 +155,7 @@ void Session::step_begin() {
   sweep_clock_ = profiler_in_use_ && !probe_request_ ? profiler_in_use_->step_begin() : std::nullopt;
   if (timeline_) begin_timeline(swept || had_clocks);
   begin_watching_stream();
+  begin_wanted();
   if (controller_ && sweep_clock_) controller_->set(*sweep_clock_);
   // Nobody asked for the clock that the sweep set last; a schedule sets its own.
   const bool not_asked_for = swept || (had_clocks && !sets_clocks_);
@@ -239,7 +240,7 @@ void Session::step_end() {
     step_.spans.reserve(usual);
     news = true;
   } else {
-    if (measured) executed = executed_step();
+    executed = measured && schedule_ && schedule_->plan.report_steps ? executed_step() : wanted_step();
     if (has_server()) other = other_order();
   }
   {

@@ -38,6 +38,7 @@
 #include "driver/gpu.h"
 #include "measure/sampler.h"
 #include "wire/job_messages.h"
+#include "wire/step_messages.h"
 
 namespace flyball {
 
@@ -177,6 +178,11 @@ class Session {
   [[nodiscard]] std::optional<StepReport> executed_step() const;
   [[nodiscard]] std::optional<StepReport> swept_step() const;
   [[nodiscard]] StepReport times_of_step(std::int64_t version) const;
+  void begin_wanted();
+  [[nodiscard]] bool is_wanted(std::uint16_t type) const;
+  void note_wanted(void* stream, std::size_t number);
+  [[nodiscard]] std::optional<StepReport> wanted_step();
+  [[nodiscard]] std::optional<StepReport> noted_step();
   [[nodiscard]] bool by_plan() const;  // whether the schedule's clocks are for what this step runs
   [[nodiscard]] bool ran_as_planned() const;
   [[nodiscard]] std::optional<OrderReport> other_order();
@@ -315,6 +321,14 @@ class Session {
   std::array<WatchedInStream, 2> in_stream_;  // taken in turn
   WatchedInStream* noting_ = nullptr;         // of this step; null: it is not watched
   std::optional<std::size_t> end_moment_;     // of the span that has begun; none: it is not watched
+  bool wants_times_ = false;                  // this step's, by RankSchedule::measured_every
+  std::size_t wanted_noted_ = 0;              // its moments that are noted in a stream
+  struct NotedStep {                          // of which all are
+    StepReport report;                        // with the host's times
+    Nanoseconds origin = 0;                   // of its times
+    std::vector<std::size_t> spans;           // of its computations, by which their moments are numbered
+  };
+  std::optional<NotedStep> noted_step_;  // which the GPU has not done yet
   std::uint32_t asked_mhz_ = 0;
   std::uint32_t was_mhz_ = 0;
   Led led_;                 // by the computation that has begun last

@@ -15,7 +15,6 @@
 namespace flyball {
 namespace {
 
-constexpr std::int64_t kForgottenAfter = 16;  // steps: moments that have not come by then never do
 constexpr std::size_t kLongestDetail = 256;
 constexpr int kLooks = 10;  // at what holds a device back, which comes and goes with its work
 constexpr Seconds kBetweenLooks{0.02};

@@ -12,9 +12,12 @@ namespace flyball {
 inline constexpr Seconds kSchedulePoll{30.0};  // how long the listener lets the server wait for the next schedule
 
 // The numbers of moments on the device's timeline. Each group has its own, so that a step's moments may still come when
-// the next one notes its own: those of steps that are watched, in turn, and of those that are measured.
+// the next one notes its own: those of steps that are watched, in turn, of those that are measured, and of those that
+// are measured without waiting for the GPU.
 inline constexpr std::size_t kMeasuredMoments = 2;
-[[nodiscard]] constexpr std::size_t moment_number(std::size_t group, std::size_t number) { return 3 * number + group; }
+inline constexpr std::size_t kWantedMoments = 3;
+[[nodiscard]] constexpr std::size_t moment_number(std::size_t group, std::size_t number) { return 4 * number + group; }
+inline constexpr std::int64_t kForgottenAfter = 16;  // steps: moments that have not come by then never do
 
 // What to set, computation by computation.
 struct Session::Schedule {

@@ -238,7 +238,10 @@ bool Session::talk() {
 
 bool Session::send_step(const StepReport& step) {
   if (step.version > 0) {
-    send_or_drop([&] { (void)reporting_->send(options_.job.id, step); });
+    // A server of an earlier version does not know whose clock tells the times.
+    StepReport sent = step;
+    send_or_less([&] { (void)reporting_->send(options_.job.id, sent); },
+                 [&] { return std::exchange(sent.clock, StepClock::kHost) != StepClock::kHost; });
     return true;
   }
   try {

@@ -41,10 +41,12 @@ void Session::begin_in(std::string_view type, void* stream) {
   const std::optional<std::size_t> begin =
       measured ? moment_number(kMeasuredMoments, 2 * step_.spans.size() - 2) : watched_moment(number);
   led_ = led_by(number);
-  if (!begin && led_.mhz == 0) return;
+  const bool wanted = is_wanted(number);
+  if (!begin && !wanted && led_.mhz == 0) return;
   try {
     if (is_probed(step_.spans.size() - 1)) timeline_->set(stream, probe_request_->clock);
     if (begin) timeline_->note(stream, *begin);
+    if (wanted) note_wanted(stream, 2 * step_.spans.size() - 2);
     if (led_.mhz > 0 && !timeline_->set_after(stream, Megahertz(led_.mhz), led_.later)) led_ = {};
   } catch (...) {
     if (!measured) noting_ = nullptr;
@@ -80,6 +82,7 @@ void Session::end_in(std::string_view type, void* stream) {
   }
   step_.spans.back().end = monotonic_now();
   if (watched) timeline_->note(stream, *watched);
+  if (is_wanted(step_.spans.back().type)) note_wanted(stream, 2 * step_.spans.size() - 1);
 }
 
 // Returns false where the GPU has not done all that was to be measured.

@@ -14,6 +14,7 @@
 #include "server/incomplete_steps.h"
 #include "server/job.h"
 #include "wire/job_messages.h"
+#include "wire/step_messages.h"
 
 namespace flyball {
 

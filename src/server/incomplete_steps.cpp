@@ -16,8 +16,10 @@ std::optional<IncompleteSteps::Stages> IncompleteSteps::add(const StepReport& re
   Stages& all = steps_[report.step];
   all.resize(stages);
   all[stage].clear();
+  // A stage's clock may have any origin: from its first computation on, sums of times of all stages fit 64 bits.
+  const Nanoseconds origin = report.begin.empty() ? 0 : to_nanoseconds(report.begin.front());
   for (std::size_t i = 0; i < report.begin.size(); ++i) {
-    all[stage].push_back({to_nanoseconds(report.begin[i]), to_nanoseconds(report.end[i])});
+    all[stage].push_back({to_nanoseconds(report.begin[i]) - origin, to_nanoseconds(report.end[i]) - origin});
   }
   if (std::none_of(all.begin(), all.end(), [](const auto& times) { return times.empty(); })) {
     Stages complete = std::move(all);

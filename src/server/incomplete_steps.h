@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "plan/executed_step.h"
-#include "wire/job_messages.h"
+#include "wire/step_messages.h"
 
 namespace flyball {
 

@@ -20,6 +20,7 @@
 #include "pipeline/pipeline_spec.h"
 #include "server/schedule_text.h"
 #include "server/straggler_degrees.h"
+#include "wire/iteration_messages.h"
 
 namespace flyball {
 namespace {
@@ -27,6 +28,7 @@ namespace {
 constexpr std::size_t kMostStragglers = 4096;
 constexpr std::size_t kMostAnnounced = 16;   // of one straggler
 constexpr std::size_t kMostRanksShown = 16;  // missing ranks in a status
+constexpr Seconds kBetweenMeasured{30.0};    // iterations, about
 
 std::string place_text(const RankRequest& rank) {
   return fmt::format("dp_rank {}, pp_rank {}, tp_rank {}", rank.dp_rank, rank.pp_rank, rank.tp_rank);
@@ -55,6 +57,10 @@ std::shared_ptr<const Deployment::Texts> texts_of(const JobPlan& plan, const Job
         schedule.straggler_power.value(), promised.value(), promised_against.value(), at_maximum,
         plan.wants_steps() && !at_maximum, plan.is_limited(), plan.order(), again, computations_text(computations)));
     if (kind == JobKind::kZeus) texts->zeus_tails.push_back(zeus_tail(computations));
+  }
+  // Never each: a rank whose GPU has not done one yet leaves out the next.
+  if (!plan.wants_steps() && static_cast<std::size_t>(plan.dag().size()) <= kMostIterationOperations) {
+    texts->measured_every = std::max<std::int64_t>(2, std::llround(std::min(1e6, kBetweenMeasured / promised)));
   }
   texts->promised_time = promised;
   texts->own_time = schedule.time;
@@ -419,7 +425,7 @@ Deployment Job::deployment() const {
       for (const std::string& text : shared.texts->tails) fingerprint.add(text);
     }
     fingerprint.add(shared.mark);
-    next.pipelines.push_back({run.point, run.allowed, wanted.slowest, shared.texts});
+    next.pipelines.push_back({run.point, run.allowed, wanted.slowest, raised, shared.texts});
   }
   next.fingerprint = fingerprint.value();
   return next;
@@ -445,7 +451,9 @@ void Job::assign_version(Deployment& deployment, bool new_frontier) {
 std::optional<ScheduleText> Job::schedule_for(const RankPlace& rank, std::int64_t after_version) const {
   if (!current_ || current_->version <= after_version) return std::nullopt;
   const auto& texts = current_->pipelines[static_cast<std::size_t>(rank.dp_rank)].texts;
-  return ScheduleText{fmt::format(R"({{"job":"{}","version":{},"rank":{},)", id(), current_->version, rank.rank),
+  const bool counts = rank.dp_rank == 0 && rank.tp_rank == 0;
+  return ScheduleText{fmt::format(R"({{"job":"{}","version":{},"rank":{},"measured_every":{},)", id(),
+                                  current_->version, rank.rank, counts ? texts->measured_every : 0),
                       {texts, &texts->tails[static_cast<std::size_t>(rank.pp_rank)]}};
 }
 

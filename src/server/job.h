@@ -51,10 +51,11 @@ struct RankPlace {
   int rank = 0;
   int dp_rank = 0;
   int pp_rank = 0;
+  int tp_rank = 0;
 
   RankPlace() = default;
   explicit RankPlace(const RankRequest& request)
-      : rank(request.rank), dp_rank(request.dp_rank), pp_rank(request.pp_rank) {}
+      : rank(request.rank), dp_rank(request.dp_rank), pp_rank(request.pp_rank), tp_rank(request.tp_rank) {}
 };
 
 // A rank's schedule as JSON text, in two parts: the rank's own head, and the tail that it shares with all ranks of its
@@ -71,14 +72,16 @@ struct Deployment {
     std::vector<std::string> tails;       // ScheduleText::tail
     std::vector<std::string> zeus_tails;  // the same for Zeus's interface; empty for other jobs
     EnergyPromise energy;
-    Seconds promised_time;  // of an iteration, by the profile
-    Seconds own_time;       // of this pipeline's iteration, without what it waits for others
-    Joules own_energy;      // of one pipeline with one GPU per stage, with waiting for the others
+    Seconds promised_time;            // of an iteration, by the profile
+    Seconds own_time;                 // of this pipeline's iteration, without what it waits for others
+    Joules own_energy;                // of one pipeline with one GPU per stage, with waiting for the others
+    std::int64_t measured_every = 0;  // RankSchedule's, of ranks whose reports count
   };
   struct Pipeline {
     std::size_t point = 0;
-    Seconds allowed;     // for which it is planned; less for a slow one, which takes longer than planned
-    Seconds waited_for;  // what an iteration may take: that of the slowest pipeline
+    Seconds allowed;          // for which it is planned; less for a slow one, which takes longer than planned
+    Seconds waited_for;       // what an iteration may take: that of the slowest pipeline
+    std::vector<int> raised;  // stages that run at their highest clocks
     std::shared_ptr<const Texts> texts;  // shared by pipelines that run the same
   };
   std::vector<Pipeline> pipelines;  // by data-parallel rank

@@ -27,6 +27,7 @@
 #include "server/planning_queue.h"
 #include "server/rate_limit.h"
 #include "server/store.h"
+#include "wire/step_messages.h"
 
 namespace flyball {
 
@@ -110,11 +111,13 @@ class JobBook {
   // keep to limits, and HttpError 409 for a job that another's plan or client decides about.
   void set_limits(const std::string& id, JobLimits limits, const Answer<JobLimits>& answer);
 
-  // Takes the report of an iteration that a rank has run. Where the schedule of that version asks for reports, and all
-  // stages of the first pipeline have reported the step, the next schedule follows. Reports are not stored, but the
-  // schedules are: a restart goes on from the version in force. Of a sweep's iterations it returns what they show of
-  // handovers to the rank's stage (Handovers).
+  // Takes the report of an iteration that a rank has run. When all stages of the first pipeline have reported the step,
+  // it is kept as the job's last, and the next schedule follows if the plan is adjusted step by step. Reports are not
+  // stored, but the schedules are: a restart goes on from the version in force. Of a sweep's iterations it returns what
+  // they show of handovers to the rank's stage (Handovers).
   StepTaken take_step(const std::string& id, const StepReport& report);
+  // Returns the job's last iteration that was measured, as a MeasuredIteration in JSON.
+  [[nodiscard]] std::shared_ptr<const std::string> last_iteration(const std::string& id) const;
 
   // Takes the report of an iteration that a rank has not run in the order of its schedule. If it belongs to the
   // schedules in force and tells something new, the job is planned anew without that order, or without waiting for

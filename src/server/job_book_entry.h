@@ -13,6 +13,7 @@
 #include "server/executed_steps.h"
 #include "server/handovers.h"
 #include "server/job_book.h"
+#include "server/last_iteration.h"
 
 namespace flyball {
 
@@ -60,6 +61,7 @@ struct JobBook::Entry : std::enable_shared_from_this<JobBook::Entry> {
   int versions_in_flight = 0;
   int notices_in_flight = 0;
   ExecutedSteps executed;
+  LastIteration iteration;
   Handovers handovers;
   bool state_due = false;
 };

@@ -346,11 +346,23 @@ StepTaken JobBook::take_step(const std::string& id, const StepReport& report) {
   if (report.version == 0) return entry->handovers.add(entry->job, report);
   // While a newer version is on its way to the disk, this step is out of date.
   if (entry->versions_in_flight > 0) return {};
-  const auto stages = entry->executed.add(entry->job, report);
-  if (!stages) return {};
-  entry->job.set_plan(entry->job.plan()->reconfigured(*stages));
+  Job& job = entry->job;
+  auto step = entry->executed.add(job, report);
+  if (!step) return {};
+  std::shared_ptr<const JobPlan> next;
+  if (job.current()->plan->wants_steps() && job.current()->plan == job.plan()) {
+    next = job.plan()->reconfigured(step->stages);
+  }
+  entry->iteration.keep(*job.current(), std::move(*step), Seconds(now_seconds()));
+  if (!next) return {};
+  job.set_plan(std::move(next));
   deploy(entry, true);
   return {};
+}
+
+std::shared_ptr<const std::string> JobBook::last_iteration(const std::string& id) const {
+  const EntryPointer entry = find(id);
+  return entry->iteration.text(entry->job);
 }
 
 }  // namespace flyball

@@ -144,13 +144,18 @@ class JobPlan {
   // operations. Requires is_prepared(run).
   [[nodiscard]] Schedule schedule(const Run& run, const std::vector<int>& raised = {}) const;
 
+  // Returns the clocks of schedule(), by operation of dag(). Requires is_prepared(run).
+  [[nodiscard]] ClockPlan clocks_of(const Run& run, const std::vector<int>& raised = {}) const;
+  // Returns the operations in the order in which schedule() runs them.
+  [[nodiscard]] const ComputationDag& dag() const { return *basis_->realised.dag; }
+  // Returns what each operation takes at these clocks, late clock changes charged. Cost: up to that of 16 emulations.
+  [[nodiscard]] std::vector<Nanoseconds> durations(const ClockPlan& clocks) const;
+
   // Returns what the run's schedule promises of its energy.
   [[nodiscard]] EnergyPromise energy_promise(const Run& run, const Schedule& schedule) const;
 
   // Returns the number of computations that schedule() has for a stage.
-  [[nodiscard]] std::size_t computations_of_stage(int stage) const {
-    return measured_operations(*basis_->realised.dag, stage).size();
-  }
+  [[nodiscard]] std::size_t computations_of_stage(int stage) const { return measured_operations(dag(), stage).size(); }
 
   // Tells whether the planner needs another executed iteration of its plan. It does so only where the job asked for
   // JobRequest::executed_steps and the planner adjusts plans step by step.
@@ -280,7 +285,6 @@ class JobPlan {
   [[nodiscard]] ClocksAsked asked() const { return basis_->spec.clocks_asked; }
   [[nodiscard]] Seconds schedule_time() const;  // of the base point's schedule
   void take_power(const JobRequest& request);
-  [[nodiscard]] ClockPlan clocks_of(const Run& run) const;  // which is prepared
 
   std::shared_ptr<const Basis> basis_;
   std::shared_ptr<const JobPlan> from_;  // the plan from new that this was made from, if any

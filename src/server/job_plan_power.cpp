@@ -57,10 +57,4 @@ LateShape JobPlan::added_up_power(const JobRequest& request) const {
   return all;
 }
 
-ClockPlan JobPlan::clocks_of(const Run& run) const {
-  if (is_without_cost()) return frontier().plan(run.point);
-  const std::lock_guard lock(mutex_);
-  return prepared_.at(run).plan;
-}
-
 }  // namespace flyball

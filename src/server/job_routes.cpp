@@ -135,6 +135,11 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
               })});
   router.add({"GET", "/v1/jobs/{job}/frontier",
               Handler([allowed](const Request& request) { return frontier_response(allowed(request)); })});
+  router.add({"GET", "/v1/jobs/{job}/iteration", Handler([&book, allowed](const Request& request) {
+                Response response;
+                response.tail = book.last_iteration(allowed(request).id());
+                return response;
+              })});
   router.add({"GET", "/v1/jobs/{job}/ranks/{rank}/schedule",
               AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
                 const Job& job = allowed(request);

@@ -100,6 +100,23 @@ void JobPlan::charge_scatter_at_maximum() {
   max_clock_time_in_order_ += late(basis_->realised);
 }
 
+ClockPlan JobPlan::clocks_of(const Run& run, const std::vector<int>& raised) const {
+  ClockPlan plan;
+  if (is_without_cost()) {
+    plan = frontier().plan(run.point);
+  } else {
+    const std::lock_guard lock(mutex_);
+    plan = prepared_.at(run).plan;
+  }
+  raise(plan, raised);
+  return plan;
+}
+
+std::vector<Nanoseconds> JobPlan::durations(const ClockPlan& clocks) const {
+  if (is_without_cost()) return plan_durations(dag(), clocks);
+  return emulate_switching(dag(), clocks, basis_->realised.blocking, switch_latency_, asked()).durations;
+}
+
 JobPlan::Schedule JobPlan::schedule(const Run& run, const std::vector<int>& raised) const {
   const ComputationDag& dag = *basis_->realised.dag;
   Schedule schedule{{}, frontier().time(run.point), frontier().energy(run.point), Watts(), Seconds()};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/record.h"
+#include "wire/step_messages.h"
 
 namespace flyball {
 namespace {

@@ -30,7 +30,6 @@ inline constexpr std::int64_t kMostChunks = 64;
 inline constexpr std::int64_t kMostRanks = 131'072;       // of one job
 inline constexpr std::size_t kMostClocks = 1'000;         // that one rank may set
 inline constexpr std::size_t kMostMeasurements = 10'000;  // in one report
-inline constexpr std::size_t kMostStepTimes = 500'000;    // computations of one stage in an iteration
 inline constexpr std::size_t kMostBudgetPeriods = 512;    // of one job
 inline constexpr std::size_t kShortestToken = 32;         // characters
 // Highest sequence number of reports and notices. Nanoseconds since 1970 fit until 2116, and there is always a higher
@@ -162,26 +161,6 @@ struct MeasurementReport {
 struct MeasurementsTaken {
   std::int64_t last_sequence = 0;
   bool duplicate = false;
-};
-
-// POST /v1/jobs/{job}/steps: one iteration as a rank ran it by a schedule with `report_steps`, or in a sweep. A lost or
-// late report only delays the adjustment of the plan, or makes handovers less sure.
-struct StepReport {
-  int rank = 0;
-  std::int64_t version = 0;  // of the schedule; 0: an iteration of a sweep, in the order of the job's schedule
-  std::int64_t step = 0;     // counted alike on all ranks
-  // For each computation of the schedule, in its order, by a clock of the rank's own with any origin.
-  std::vector<Seconds> begin;  // the input was there and the GPU free
-  std::vector<Seconds> end;
-};
-
-// What steps of a sweep have shown so far of the handovers to the rank's stage (kReceiveName): their usual time, and
-// how many there were.
-struct StepTaken {
-  Seconds receive;
-  std::int64_t receives = 0;
-  Seconds receive_back;
-  std::int64_t receives_back = 0;
 };
 
 // POST /v1/jobs/{job}/orders: what a rank ran in one iteration, where that is not what its schedule says. Sent again
@@ -546,6 +525,8 @@ struct RankSchedule {
   Seconds max_clock_time;
   bool at_maximum = false;    // default clocks for now, whatever the computations say; see PromiseReport
   bool report_steps = false;  // the server adjusts the plan by what the ranks then run; see StepReport
+  // The rank reports each step whose number this divides, as a StepReport, without waiting for its GPU; 0: none.
+  std::int64_t measured_every = 0;
   // The plan keeps to limits on power, which maximum clocks may exceed: it promises allowed_time or, if that is longer,
   // iteration_time, and is not given up where iterations take longer.
   bool limited = false;
@@ -569,8 +550,6 @@ void check_periods(const JsonObject& object, std::string_view field, const std::
 [[nodiscard]] Record<InstructionMeasurement> description_of(const InstructionMeasurement*);
 [[nodiscard]] Record<MeasurementReport> description_of(const MeasurementReport*);
 [[nodiscard]] Record<MeasurementsTaken> description_of(const MeasurementsTaken*);
-[[nodiscard]] Record<StepReport> description_of(const StepReport*);
-[[nodiscard]] Record<StepTaken> description_of(const StepTaken*);
 [[nodiscard]] Record<OrderReport> description_of(const OrderReport*);
 [[nodiscard]] Record<PromiseReport> description_of(const PromiseReport*);
 [[nodiscard]] Record<DriftedOperation> description_of(const DriftedOperation*);

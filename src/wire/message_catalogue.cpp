@@ -5,7 +5,9 @@
 
 #include "wire/agent_messages.h"
 #include "wire/fleet_messages.h"
+#include "wire/iteration_messages.h"
 #include "wire/job_messages.h"
+#include "wire/step_messages.h"
 #include "wire/what_if_messages.h"
 
 namespace flyball {
@@ -55,16 +57,18 @@ void write_yaml(const Json& json, std::size_t indent, std::string& out) {
 }  // namespace
 
 const std::vector<const RecordDescription*>& messages_of(Interface interface) {
-  static const auto kServer = descriptions<
-      JobRequest, JobLimits, JobLimits::Period, JobRegistered, JobList, JobListing, JobStatus, JobPowerStatus,
-      PipelinePlan, FoundStraggler, SlowLink, UnprofiledRank, StragglerState, StragglerState::Announced, RankRequest,
-      RankRegistered, MeasurementReport, InstructionMeasurement, MeasurementsTaken, RankSchedule, FrontierReport,
-      FrontierPointReport, StepReport, StepTaken, OrderReport, PromiseReport, PaceReport, DriftedOperation,
-      RemeasureOrder, StragglerNotice, StragglerTaken, PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted,
-      WatchedNodes, WatchedNode, WatchedGpu, FleetStatus, PowerNow, PowerNow::OfNode, PowerNow::OfJob, JobRanks,
-      JobRankStatus, FleetAllocations, GpuAllocation, WatchedController, ClusterRunStatus, ClusterJobStatus,
-      ClusterKindStatus, ClusterNodeStatus, ClusterDecision, FleetHistory, FleetHistoryRow, NodeHistory, NodeHistoryRow,
-      JobHistory, JobHistoryRow, JobHistoryEvent, WhatIfRequest>();
+  static const auto kServer =
+      descriptions<JobRequest, JobLimits, JobLimits::Period, JobRegistered, JobList, JobListing, JobStatus,
+                   JobPowerStatus, PipelinePlan, FoundStraggler, SlowLink, UnprofiledRank, StragglerState,
+                   StragglerState::Announced, RankRequest, RankRegistered, MeasurementReport, InstructionMeasurement,
+                   MeasurementsTaken, RankSchedule, FrontierReport, FrontierPointReport, StepReport, StepTaken,
+                   MeasuredIteration, IterationType, IterationType::Setting, IterationOperations, OrderReport,
+                   PromiseReport, PaceReport, DriftedOperation, RemeasureOrder, StragglerNotice, StragglerTaken,
+                   PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted, WatchedNodes, WatchedNode, WatchedGpu,
+                   FleetStatus, PowerNow, PowerNow::OfNode, PowerNow::OfJob, JobRanks, JobRankStatus, FleetAllocations,
+                   GpuAllocation, WatchedController, ClusterRunStatus, ClusterJobStatus, ClusterKindStatus,
+                   ClusterNodeStatus, ClusterDecision, FleetHistory, FleetHistoryRow, NodeHistory, NodeHistoryRow,
+                   JobHistory, JobHistoryRow, JobHistoryEvent, WhatIfRequest>();
   static const auto kAgent =
       descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, Cap, ClockBounds,
                    SettingsChange, GpuSettings, GpuClocks, PowerLimits, AccountSessionRequest, AccountSessionInfo,

@@ -71,6 +71,10 @@ Record<RankSchedule> description_of(const RankSchedule* /*type*/) {
              "Whether the rank is to run at default clocks for now, and to report what its iterations take.")
       .field("report_steps", &R::report_steps,
              "Whether ranks are to report the iterations that they run by this schedule.")
+      .field("measured_every", &R::measured_every,
+             "If above 0, the rank is to report each iteration by this schedule whose number is a multiple of this, "
+             "and is not to wait for its GPU to measure it.",
+             {.minimum = 0, .maximum = 1e9})
       .field(
           "limited", &R::limited,
           "Whether the plan keeps to limits on power: it promises the longer of allowed_time_s and iteration_time_s, "

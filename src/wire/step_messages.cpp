@@ -1,4 +1,6 @@
-// The descriptions of what ranks say of single iterations, and of what the planning server answers.
+// The descriptions. A report's times must be in order, so that whoever reads it need not look.
+#include "wire/step_messages.h"
+
 #include <fmt/format.h>
 
 #include <tuple>
@@ -26,6 +28,11 @@ Record<StepReport> description_of(const StepReport* /*type*/) {
       .field("end_s", &R::end,
              "For each computation, in the schedule's order: when it was done, in seconds since the same moment.",
              {.needed = true, .minimum = -1e9, .maximum = 1e9, .most = kMostStepTimes})
+      .field(
+          "clock", &R::clock,
+          "How the rank knows the times. `host`: its process then called begin and end, which are the GPU's times only "
+          "if it waits there for the GPU. `device`: the GPU came to these places of its stream.",
+          {.left_out = true})
       .check([](const JsonObject& object, R& report) {
         const auto& [begin, end] = std::tie(report.begin, report.end);
         if (begin.size() != end.size()) {
@@ -37,6 +44,10 @@ Record<StepReport> description_of(const StepReport* /*type*/) {
             object.refuse(fmt::format("begin_s[{}]", i), "is out of order",
                           "a stage runs one computation after the other");
           }
+        }
+        if (!begin.empty() && end.back() - begin.front() > kLongestStep) {
+          object.refuse("end_s", fmt::format("has an iteration of more than {} s", kLongestStep.value()),
+                        "give times of one iteration, by one clock");
         }
       });
 }

@@ -10,12 +10,14 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/program.h"
+#include "server/reporting_ranks.h"
 #include "server/test_server.h"
 
 namespace flyball::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -142,6 +144,29 @@ TEST(JobsOfAnOpenServer, AreListed) {
   EXPECT_THAT(ran.out, AllOf(HasSubstr("open"), HasSubstr("registering 0/2")));
   EXPECT_THAT(ran.err, HasSubstr("give --token-file"));
   EXPECT_THAT(run_flyball({"jobs", "--server", "127.0.0.1:1"}).err, Not(HasSubstr("terminate")));
+}
+
+// The second backward of the first stage takes 12.5 ms more than planned; its place in the schedule is looked up.
+TEST_F(Jobs, ShowTheirLastIterationBesideThePlan) {
+  EXPECT_THAT(jobs({"--iteration"}).err, HasSubstr("name the JOB"));
+  const JobRequest job = small_job();
+  run_profiling(client_, job);
+  EXPECT_THAT(jobs({"job", "--iteration"}).out, HasSubstr("no iteration by a schedule has been reported yet"));
+  Ranks ranks(client_, job);
+  ASSERT_TRUE(ranks.fetch());
+  DelayOfOne delay{0, 0, Seconds(0.0125)};
+  const auto& computations = ranks.schedules()[0].computations;
+  while (computations[delay.computation].instruction != "backward" || computations[delay.computation].microbatch != 1)
+    ++delay.computation;
+  for (const StepReport& report : ranks.run(3, delay)) ranks.report(report);
+  const Ran ran = jobs({"job", "--iteration"}, "job");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("job: step 3 by schedule 1, measured "));
+  const std::string clock = fmt::format("{}", computations[delay.computation].clock_mhz);
+  EXPECT_THAT(ran.out, ContainsRegex("\n *0  backward +1 +" + clock + " .* 12\\.50 +12\\.50\n$"));
+  EXPECT_THAT(ran.out, ContainsRegex("\n *1 +8 .* 0\\.00  host\n"));
+  const nlohmann::json told = nlohmann::json::parse(jobs({"job", "--iteration", "--format", "json"}).out);
+  EXPECT_EQ(told, client_.get("/v1/jobs/job/iteration"));
 }
 
 }  // namespace

@@ -191,12 +191,16 @@ class JobServer {
 
   // A new version, with these clocks in forwards and backwards, in turn.
   void publish(const std::vector<int>& clocks, bool report_steps = false) {
-    RankSchedule schedule;
+    RankSchedule schedule = schedule_of(clocks);
     schedule.report_steps = report_steps;
+    publish(std::move(schedule));
+  }
+  static RankSchedule schedule_of(const std::vector<int>& clocks) {
+    RankSchedule schedule;
     for (std::size_t i = 0; i < clocks.size(); ++i) {
       schedule.computations.push_back({i % 2 == 0 ? "forward" : "backward", static_cast<int>(i / 2), 0, clocks[i]});
     }
-    publish(std::move(schedule));
+    return schedule;
   }
   // A new version, of these computations. It allows 1 s unless it says otherwise.
   void publish(RankSchedule schedule) {
@@ -244,6 +248,7 @@ class JobServer {
   bool refuse_next = false;
   bool knows_own_names = true;     // of first and last microbatches; refuses reports with them otherwise
   bool knows_drifts = true;        // likewise
+  bool knows_step_clocks = true;   // of steps' times; refuses steps with one otherwise
   bool knows_unprofiled = true;    // ranks; refuses them otherwise
   bool knows_clocks_ahead = true;  // refuses jobs with them otherwise
   RankRequest rank;                // as it has registered last
@@ -336,6 +341,10 @@ class JobServer {
                 })});
     router.add({"POST", "/v1/jobs/job/steps", Handler([this](const Request& request) {
                   const std::scoped_lock lock(mutex_);
+                  if (!knows_step_clocks && request.body.find("clock") != std::string::npos) {
+                    ++refused;
+                    throw InputError({"test"}, "there is no field 'clock'", "");
+                  }
                   steps.push_back(read_message<StepReport>(parse_json("test", request.body)));
                   changed_.notify_all();
                   return steps.back().version == 0 ? json(to_json(handovers)) : nothing();

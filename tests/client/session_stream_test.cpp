@@ -233,6 +233,54 @@ TEST_F(SessionStreamTest, StepsThatTheServerAsksForHaveTheDevicesTimes) {
   session_.reset();
 }
 
+// The step that is wanted ends before its GPU has begun, and is told of when the GPU has done it: computations of 4 and
+// 8 ms, which the process has queued in no time. A server that does not know whose times these are gets them all the
+// same.
+TEST_F(SessionStreamTest, StepsNowAndThenHaveTheDevicesTimesAndNobodyWaits) {
+  server_.knows_step_clocks = false;
+  open_with({900, 700, 800, 600});
+  RankSchedule schedule = JobServer::schedule_of({900, 700, 800, 600});
+  schedule.measured_every = 2;
+  server_.publish(schedule);
+  train_until(2, 600);
+  while (session_->state().steps % 2 == 0) step_in_stream();
+  const auto wanted = static_cast<std::int64_t>(session_->state().steps) + 1;
+  const auto known = [&](const JobServer& server) {
+    return std::find_if(server.steps.begin(), server.steps.end(),
+                        [&](const StepReport& one) { return one.step == wanted; });
+  };
+  Gate gate;
+  stream_.run([&] { gate.pass(); });
+  session_->step_begin();
+  EXPECT_FALSE(session_->measures_step());
+  for (int microbatch = 0; microbatch < 2; ++microbatch) {
+    compute_in_stream("forward", 4.0);
+    compute_in_stream("backward", 8.0);
+  }
+  session_->step_end();
+  EXPECT_TRUE(server_.look([&](const JobServer& server) { return known(server) == server.steps.end(); }));
+  gate.open();
+  stream_.wait();
+  step_in_stream();
+  ASSERT_TRUE(server_.wait_for([&](const JobServer& server) { return known(server) != server.steps.end(); }));
+  ASSERT_TRUE(server_.look([&](const JobServer& server) {
+    const StepReport& step = *known(server);
+    EXPECT_EQ(step.begin.size(), 4u);
+    for (std::size_t i = 0; i < 4; ++i) {
+      EXPECT_GE((step.end[i] - step.begin[i]).value(), 0.999 * (i % 2 == 0 ? 0.004 : 0.008));
+      if (i > 0) EXPECT_GE(step.begin[i], step.end[i - 1]);
+    }
+    EXPECT_GE(server.refused, 1);
+    return true;
+  }));
+  ASSERT_TRUE(server_.look([](JobServer& server) { return server.knows_step_clocks = true; }));
+  ASSERT_TRUE(rounds_until([&] {
+    step_in_stream();
+    return server_.look([](const JobServer& server) { return server.steps.back().clock == StepClock::kDevice; });
+  }));
+  session_.reset();
+}
+
 TEST_F(SessionStreamTest, AStepThatEndsBeforeItsGpuIsNotMeasuredAndSaidSo) {
   open(options(false));
   Gate gate;

@@ -206,6 +206,44 @@ TEST_F(SessionTest, TellsOfTheStepsThatTheServerWantsToKnow) {
   for (const StepReport& report : server_.steps) EXPECT_EQ(report.version, 1);
 }
 
+// Each third step, with no wait for the GPU: nothing says that the engine should measure, and nobody adjusts the plan.
+TEST_F(SessionTest, TellsOfStepsNowAndThenWhereTheScheduleSaysHowOften) {
+  server_.start();
+  RankSchedule schedule = JobServer::schedule_of({900, 800, 700, 600});
+  schedule.measured_every = 3;
+  server_.publish(schedule);
+  SessionOptions chosen = options(true);
+  chosen.profile = false;
+  chosen.time_scale = 2.0;
+  open(chosen);
+  ASSERT_TRUE(train_until([&] {
+    EXPECT_FALSE(session_->measures_step());
+    return server_.look([](const JobServer& server) { return server.steps.size() >= 4; });
+  }));
+  EXPECT_FALSE(session_->state().reconfiguring);
+  // A step that runs something else is left out.
+  while ((session_->state().steps + 1) % 3 != 0) step();
+  session_->step_begin();
+  compute("backward", 1.0);
+  session_->step_end();
+  const auto odd = static_cast<std::int64_t>(session_->state().steps);
+  ASSERT_TRUE(train_until(
+      [&] { return server_.look([&](const JobServer& server) { return server.steps.back().step > odd; }); }));
+  ASSERT_TRUE(server_.look([&](const JobServer& server) {
+    for (const StepReport& report : server.steps) {
+      EXPECT_EQ(report.step % 3, 0);
+      EXPECT_NE(report.step, odd);
+      EXPECT_EQ(report.version, 1);
+      EXPECT_EQ(report.clock, StepClock::kHost);
+      EXPECT_EQ(report.begin.size(), 4u);
+      // 2 ms of work at a lower clock, twice as long in the GPU's time.
+      EXPECT_GE(report.end[1] - report.begin[1], Seconds(2 * 0.002));
+    }
+    return true;
+  }));
+  session_.reset();
+}
+
 // An engine that does not say what comes next is given the schedule's order.
 TEST_F(SessionTest, SetsTheNextSpeedInTheOrderOfTheSchedule) {
   server_.start();

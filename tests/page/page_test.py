@@ -23,7 +23,7 @@ JOB = "night"
 SCRIPT = "<script>window.hostile = 1</script><img src=x onerror='window.hostile = 2'>"
 HOSTILE = {"markup": SCRIPT, "arabic": "\u202eمهمة \u202e تدريب", "long": "x" * 200}
 NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "allocations", "many_gpus", "scheduler",
-         "silence", "restart", "looks", "hostile", "leases", "agent", "bill", "what_if", "what_if_file")
+         "silence", "restart", "looks", "hostile", "leases", "agent", "bill", "what_if", "what_if_file", "iteration")
 PROFILE = BUILD.parent / "examples" / "profiles" / "gpt3-1.3b-a100-4stage.csv"
 LONG_MS = 120 * 1000  # ms; nothing here is about speed
 
@@ -79,6 +79,42 @@ class Tests(BrowserTests):
                         expect(page.locator(".plot canvas").first).to_be_visible()
                     self.looked_at(page, f"{(view or 'fleet').replace('/', '-')}-{width}-{scheme}")
                     page.context.close()
+
+    # The training's last iteration over its plan: an operation that is looked for stays pinned in both, with what the
+    # server tells of it.
+    def iteration(self):
+        told = wait_until("an iteration", lambda: self.measured())
+        page = self.open(f"jobs/{JOB}")
+        expect(page.get_by_role("heading", name="Last iteration")).to_be_visible()
+        expect(page.locator(".timelines canvas[role=img]")).to_have_count(2)
+        search = page.get_by_role("searchbox", name="Look for operations")
+        search.fill("backward stage 2 microbatch 3")
+        expect(page.locator(".timelines .said")).to_have_text("1 found, Enter shows them")
+        search.press("Enter")
+        pinned = page.locator(".timelines .pinned")
+        expect(pinned).to_contain_text("backward, microbatch 3, stage 2")
+        expect(pinned.locator("dd")).to_have_count(2)
+        operations, types = told["operations"], told["types"]
+        (at,) = [i for i, kind in enumerate(operations["type"]) if operations["microbatch"][i] == 3 and
+                 (types[kind]["instruction"], types[kind]["stage"]) == ("backward", 2)]
+        expect(pinned.locator("dd").first).to_contain_text(f"{1e3 * operations['planned_time_s'][at]:.2f} ms")
+        expect(pinned.locator("dd").last).to_contain_text("of which it added")
+        # A newer iteration takes its place, and the operation stays pinned.
+        note = page.get_by_text(f"Step {told['step']} by")
+        wait_until("the next iteration", lambda: self.measured()["step"] > told["step"])
+        expect(note).to_have_count(0)
+        expect(pinned).to_contain_text("backward, microbatch 3, stage 2")
+        page.context.close()
+        for width in WIDTHS:
+            for scheme in ("light", "dark"):
+                page = self.open(f"jobs/{JOB}", width, scheme)
+                page.get_by_role("heading", name="Last iteration").scroll_into_view_if_needed()
+                page.screenshot(path=PICTURES / f"iteration-{width}-{scheme}.png")
+                page.context.close()
+
+    def measured(self):
+        told = self.world.ask(f"/v1/jobs/{JOB}/iteration")
+        return None if told["missing"] else told
 
     def paints(self):
         page = self.open("", 1400)

@@ -7,6 +7,7 @@
 #include "base/json_object.h"
 #include "base/record.h"
 #include "support/expect_error.h"
+#include "wire/step_messages.h"
 
 namespace flyball {
 namespace {
@@ -66,13 +67,15 @@ TEST(JobMessages, RequestsArriveAsTheyWereSent) {
     EXPECT_EQ(notice.sequence, 9);
   }
 
-  StepReport step{7, 3, 41, {Seconds(-0.5), Seconds(1.0 / 3.0)}, {Seconds(0.1 + 0.2), Seconds(1.0 / 3.0)}};
+  StepReport step{
+      7, 3, 41, {Seconds(-0.5), Seconds(1.0 / 3.0)}, {Seconds(0.1 + 0.2), Seconds(1.0 / 3.0)}, StepClock::kDevice};
   const StepReport step_read = read_message<StepReport>(sent(step));
   EXPECT_EQ(step_read.rank, 7);
   EXPECT_EQ(step_read.version, 3);
   EXPECT_EQ(step_read.step, 41);
   EXPECT_EQ(step_read.begin, step.begin);
   EXPECT_EQ(step_read.end, step.end);
+  EXPECT_EQ(step_read.clock, StepClock::kDevice);
 }
 
 // The server stores these bytes and compares them with what is sent again: they stay as they are.
@@ -172,6 +175,8 @@ TEST(JobMessages, RefusalsNameTheField) {
   refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"blocking_power_w":[1,2,3]})", "blocking_power_w");
   refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"blocking_power_w":[]})", "has 0 entries");
   refused(read_message<StepReport>, R"({"rank":0,"version":1,"step":1,"end_s":[1]})", "begin_s: is missing");
+  refused(read_message<StepReport>, R"({"rank":0,"version":1,"step":1,"begin_s":[-1e6],"end_s":[1]})",
+          "end_s: has an iteration of more than 1000000 s");
   refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"blocking_power_w":[1,"x"]})", "blocking_power_w");
   refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"switch_latency_s":-1})", "switch_latency_s");
   refused(read_message<JobRequest>, R"({"stages":2,"microbatches":4,"min_dwell_s":61})", "min_dwell_s");

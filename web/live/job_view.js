@@ -90,6 +90,7 @@ class JobView {
     this.power = new TimeChart('Power of the job\u2019s GPUs', this.window, {stacked: true, text: powerText, fromZero: true});
     this.time = new TimeChart('Time of an iteration', this.window, {text: timeText});
     this.saved = new TimeChart('Energy saved against maximum clocks', this.window, {text: hoursText, fromZero: true});
+    this.iteration = new IterationView(source, this.path);
     this.pace = new PaceChoice(source, this.path);
     this.frontierChart = new FrontierChart(point => this.pace.choose(point));
   }
@@ -98,7 +99,7 @@ class JobView {
     try {
       const asked = [this.source.ask(this.path), this.past.renew(this.window.span)];
       [this.status] = await Promise.all(asked);
-      await Promise.all([this.askRanks(), this.askFrontier()]);
+      await Promise.all([this.askRanks(), this.askFrontier(), this.iteration.ask()]);
       this.trouble = '';
     } catch (error) {
       this.trouble = wordsOf(error);
@@ -124,7 +125,7 @@ class JobView {
   }
 
   close() {
-    for (const chart of [this.power, this.time, this.saved, this.frontierChart]) chart.close();
+    for (const one of [this.power, this.time, this.saved, this.frontierChart, this.iteration]) one.close();
   }
 
   /** What the GPUs have taken of an iteration so far, as the frontier counts it: one pipeline, one GPU a stage. */
@@ -136,6 +137,7 @@ class JobView {
   }
 
   drawn() {
+    this.iteration.drawn();
     const marks = this.past.events;
     if (this.stages.length > 0 && this.stages.every(stage => stage.rows.length > 0)) {
       this.power.show(this.stages.map((_, stage) => ({label: 'stage ' + stage, color: '--p' + stage % 10})),
@@ -172,7 +174,7 @@ class JobView {
       ...(this.trouble ? [make('p', {class: 'alarm', role: 'alert'}, `No news: ${this.trouble}`)] : []),
       this.tiles(job), ...this.attention(job),
       heading('Over time'), this.window.tools(), this.power.element, this.time.element, this.saved.element,
-      heading('What happened'), this.events(),
+      heading('What happened'), this.events(), ...this.iteration.shown(),
       ...(this.frontier ? [heading('Frontier'), make('p', {class: 'note'},
         'Each point is a plan: no faster one takes less energy. Limited by: ' +
         this.frontier.limited_by.replaceAll('_', ' ') + '.'), this.frontierChart.element,
