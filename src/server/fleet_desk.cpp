@@ -343,6 +343,7 @@ FleetStatus FleetDesk::fleet(const WatchedNodes& nodes) const {
       ++all.gpus;
       if (!gpu.holder.empty()) ++all.gpus_leased;
       if (gpu.health == GpuHealth::kUnwell || gpu.health == GpuHealth::kLost) ++all.gpus_unwell;
+      if (gpu.health == GpuHealth::kRestoring) ++all.gpus_unrestored;
       if (gpu.cap) ++all.gpus_capped;
       if (gpu.power) all.power += *gpu.power;
       if (!gpu.power) ++all.gpus_without_power;

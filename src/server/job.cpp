@@ -470,6 +470,7 @@ void Job::excuse_plan() {
 
 bool Job::take_promise(const PromiseReport& report) {
   const RankRequest& rank = registered_rank(report.rank).request;
+  ranks_.at(report.rank).iteration_time = report.time;
   const Deployment::Pipeline& pipeline = current_->pipelines[static_cast<std::size_t>(rank.dp_rank)];
   if (current_->plan->is_limited()) {
     promise_.take_limited(report, pipeline.texts->promised_time);

@@ -28,6 +28,8 @@ struct JobRank {
   std::int64_t last_sequence = -1;      // of the reports that have been counted
   std::int64_t enqueued_sequence = -1;  // of the reports that are on their way to the disk
   bool profiled = false;
+  double heard = 0.0;      // when it last said something, in seconds since 1970; 0: not since the server has started
+  Seconds iteration_time;  // that it has reported last; 0: none
   // The measurements with which the job was planned, and those made since.
   std::shared_ptr<const MeasurementSums> sums = std::make_shared<MeasurementSums>();
   MeasurementSums collected;

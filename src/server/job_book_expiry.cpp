@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/record.h"
+#include "base/wall_clock.h"
 #include "net/http.h"
 #include "server/job_book_entry.h"
 
@@ -58,6 +59,7 @@ JobBook::EntryPointer JobBook::heard(const std::string& id, int rank) {
   EntryPointer entry = find(id);
   entry->heard = Entry::Clock::now();
   if (rank >= 0) entry->job.set_ended(rank, false);
+  if (JobRank* known = entry->job.find_rank(rank)) known->heard = now_seconds();
   if (!entry->job.has_ended()) set_life(*entry, Job::Life::kThere);
   return entry;
 }

@@ -73,6 +73,8 @@ JobRanks ranks_of(const Job& job, const WatchedNodes& nodes) {
     told.pp_rank = rank.request.pp_rank;
     told.tp_rank = rank.request.tp_rank;
     told.profiled = rank.profiled;
+    if (rank.iteration_time > Seconds(0)) told.iteration_time = rank.iteration_time;
+    if (rank.heard > 0.0) told.heard = Seconds(rank.heard);
     const auto found = job.found().all().find(number);
     if (found != job.found().all().end()) told.slowdown = found->second.slowdown;
     const auto place = places.find(number);

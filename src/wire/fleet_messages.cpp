@@ -135,6 +135,10 @@ Record<FleetStatus> description_of(const FleetStatus* /*type*/) {
       .field("gpus", &R::gpus, "GPUs of the other nodes.")
       .field("gpus_leased", &R::gpus_leased, "GPUs that somebody has leased.")
       .field("gpus_unwell", &R::gpus_unwell, "GPUs that hang or are lost.")
+      .field(
+          "gpus_unrestored", &R::gpus_unrestored,
+          "GPUs whose lease has ended and whose clocks or limits are not yet as before it: off their default without "
+          "a lease.")
       .field("gpus_capped", &R::gpus_capped, "GPUs whose power limit a holder who was lost has left low.")
       .field("gpus_without_power", &R::gpus_without_power, "GPUs that do not tell their power.")
       .field("power_w", &R::power, "Power of all GPUs that tell it.")
@@ -184,6 +188,10 @@ Record<JobRankStatus> description_of(const JobRankStatus* /*type*/) {
       .field("tp_rank", &R::tp_rank, "Its number among the ranks of the stage.")
       .field("profiled", &R::profiled, "Whether it has finished measuring.")
       .field("slowdown", &R::slowdown, "Its computing time over that of when it was profiled, as it has reported.")
+      .field("iteration_time_s", &R::iteration_time,
+             "Time of its latest iterations, a mean, as it has reported last; null: it has reported none.")
+      .field("heard_s", &R::heard,
+             "When the rank was last heard, in seconds since 1970 (UTC); null: not since the server has started.")
       .field("node", &R::node, "Node of the GPU whose lease names the rank; empty where none is known.")
       .field("gpu", &R::gpu, "The agent's number of that GPU.")
       .field("silent", &R::silent, "Whether the node does not answer; the rest is then as it told it last.")

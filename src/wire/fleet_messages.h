@@ -67,6 +67,7 @@ struct FleetStatus {
   std::int64_t gpus = 0;
   std::int64_t gpus_leased = 0;
   std::int64_t gpus_unwell = 0;
+  std::int64_t gpus_unrestored = 0;
   std::int64_t gpus_capped = 0;  // by a holder that was lost
   std::int64_t gpus_without_power = 0;
   Watts power;  // of all GPUs that tell it
@@ -102,9 +103,11 @@ struct JobRankStatus {
   int tp_rank = 0;
   bool profiled = false;
   double slowdown = 1.0;  // its computing time over the usual, as it has reported
-  std::string node;       // of the GPU whose lease names the rank; empty: none is known
-  std::int64_t gpu = 0;   // its index there; this and what follows count only where there is a node
-  bool silent = false;    // the node is, and this is what it told last
+  std::optional<Seconds> iteration_time;
+  std::optional<Seconds> heard;  // Unix time
+  std::string node;              // of the GPU whose lease names the rank; empty: none is known
+  std::int64_t gpu = 0;          // its index there; this and what follows count only where there is a node
+  bool silent = false;           // the node is, and this is what it told last
   std::optional<Watts> power;
   std::optional<Megahertz> clock;
   std::optional<Megahertz> asked_clock;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/record.h"
+#include "base/wall_clock.h"
 #include "server/test_server.h"
 #include "support/temp_folder.h"
 
@@ -74,6 +75,16 @@ TEST_F(PromiseTest, IsSaidWithTheSchedule) {
 }
 
 // 2.1 s, with 2 s at maximum clocks: given up, and tried again after a hundred iterations.
+TEST_F(PromiseTest, RanksAreShownWithTheirIterationsAndWhenTheyWereHeard) {
+  const double before = now_seconds();
+  report(3, 2.25);
+  const nlohmann::json ranks = client_.get("/v1/jobs/job/ranks").at("ranks");
+  EXPECT_EQ(ranks.at(0).at("iteration_time_s"), 2.25);
+  EXPECT_GE(ranks.at(0).at("heard_s"), before);
+  EXPECT_TRUE(ranks.at(1).at("iteration_time_s").is_null());
+  EXPECT_LT(ranks.at(1).at("heard_s"), ranks.at(0).at("heard_s")) << "it has said nothing since it was profiled";
+}
+
 TEST_F(PromiseTest, ThatIsNotKeptIsGivenUp) {
   report(10, 2.1, true);
   next_schedule();

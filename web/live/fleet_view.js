@@ -72,6 +72,10 @@ function alarms(source, all) {
     if (job.slow_ranks) tell(` has ${countText(job.slow_ranks, 'slow rank')}.`);
   }
   const fleet = source.fleet;
+  if (fleet?.gpus_unrestored) {
+    all.push([`${countText(fleet.gpus_unrestored, 'GPU')} without a lease ${fleet.gpus_unrestored === 1 ? 'is' : 'are'} off the ` +
+      'default clocks: the driver refuses to bring back what held before.']);
+  }
   if (fleet?.gpus_unwell) all.push([`${countText(fleet.gpus_unwell, 'GPU')} hang or are lost.`]);
   if (fleet?.gpus_capped) {
     all.push([`The power limit of ${countText(fleet.gpus_capped, 'GPU')} is low since a holder was lost.`]);
@@ -124,7 +128,8 @@ class FleetView {
       tile('Power', powerText(fleet.gpus ? fleet.power_w : null),
         fleet.gpus_without_power ? `without ${countText(fleet.gpus_without_power, 'GPU')} that tell none` :
           `of ${countText(fleet.gpus, 'GPU')}${billText(3600 * fleet.power_w, fleet, ' per hour')}`),
-      tile('GPUs in use', fleet.gpus ? `${fleet.gpus_leased} of ${fleet.gpus}` : kNothing, 'with a lease'),
+      tile('GPUs in use', fleet.gpus ? `${fleet.gpus_leased} of ${fleet.gpus}` : kNothing,
+        `with a lease; ${fleet.gpus_unrestored} off their default clocks without one`, fleet.gpus_unrestored ? 'bad' : ''),
       tile('Jobs running', String(fleet.jobs_running), `of ${fleet.jobs} that the server knows`),
       tile('Saved', share === null ? kNothing : savedText(saved),
         share === null ? 'nothing is compared yet' :

@@ -44,6 +44,8 @@
  * @property {number} tp_rank
  * @property {boolean} profiled
  * @property {number} slowdown
+ * @property {Figure} iteration_time_s
+ * @property {Figure} heard_s
  * @property {string} node
  * @property {number} gpu
  * @property {boolean} silent
@@ -57,6 +59,7 @@
 const kMostStacked = 16;  // stages; of more, only their sum is drawn
 const kHeldBack = new Set(['power_limit', 'thermal', 'hardware_slowdown']);
 const kEventsShown = 12;
+const kUnheard = 90;      // s without a word of a rank, from where on it is said
 const kSlow = 1.01;       // of a rank's usual time, from where on it is marked
 
 /** @param {Figure} energy in J */
@@ -283,12 +286,15 @@ class JobView {
 function rankCell(rank) {
   if (!rank) return make('span', {class: 'rank'}, 'missing');
   const slow = rank.slowdown > kSlow;
+  const unheard = rank.heard_s ? serverTime() / 1000 - rank.heard_s : 0;
   const place = rank.node ? make('a', {href: nodeAddress(rank.node)}, `${rank.node}:${rank.gpu}`) : 'no lease';
   const held = rank.throttle_reasons?.filter(reason => kHeldBack.has(reason)) || [];
   const clocks = rank.clock_mhz ? `${rank.clock_mhz}${rank.asked_clock_mhz ? ' / ' + rank.asked_clock_mhz : ''}\u00a0MHz` : '';
   return make('span', {class: 'rank' + (slow ? ' slow' : '') + (rank.silent ? ' silent' : '')},
     make('strong', {}, powerText(rank.power_w)), make('span', {}, clocks || kNothing),
     make('span', {}, `rank ${rank.rank}, `, place),
+    rank.iteration_time_s ? make('span', {}, timeText(rank.iteration_time_s) + ' an iteration') : null,
+    unheard > kUnheard ? make('em', {}, `heard ${ageText(unheard)}`) : null,
     slow ? make('em', {}, `${rank.slowdown.toFixed(2)} times as slow`) : null,
     rank.silent ? make('em', {}, 'silent') : null,
     held.length ? make('em', {}, reasonsText(held)) : null);

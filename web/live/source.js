@@ -14,6 +14,7 @@
  * @property {number} gpus
  * @property {number} gpus_leased
  * @property {number} gpus_unwell
+ * @property {number} gpus_unrestored
  * @property {number} gpus_capped
  * @property {number} gpus_without_power
  * @property {number} power_w
