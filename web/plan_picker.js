@@ -10,6 +10,12 @@
 const changedBy = (value, than, digits) => (value > than ? '+' : '') +
   (100 * (value / than - 1)).toFixed(digits) + ' %';
 
+/**
+ * What an iteration takes, in J, with waiting for a straggler.
+ * @param {{energy_j: number, straggler_wait_j: number}} one
+ */
+const wholeEnergy = one => one.energy_j + one.straggler_wait_j;
+
 class PlanPicker {
   /**
    * @param {Timelines} timelines
@@ -22,6 +28,7 @@ class PlanPicker {
     this.set = null;
     /** @type {DrawnIteration[]} the set's */
     this.iterations = [];
+    this.remark = '';
     this.curve = 0;
     /** @type {number | null} a point of the curve; none: the set's last iteration */
     this.point = null;
@@ -39,10 +46,11 @@ class PlanPicker {
     this.set = set;
     this.iterations = set.iterations.map(
       ({order, options, durations_ns: taken}) => iterationOf(set, order, options, '', taken));
-    for (const [at, {name, energy_j: energy, straggler_wait_j: wait}] of set.iterations.entries()) {
-      const than = at > 0 ? set.iterations[0].energy_j + set.iterations[0].straggler_wait_j : null;
-      this.iterations[at].heading = this.heading(name, this.iterations[at].timing.end / 1e9, energy + wait, than);
+    for (const [at, one] of set.iterations.entries()) {
+      this.iterations[at].heading = this.heading(one.name, this.iterations[at].timing.end / 1e9, wholeEnergy(one), at > 0);
     }
+    // The chosen plan is drawn as it runs, others only as they are planned.
+    this.remark = set.iterations.some(one => one.durations_ns) ? ', if clocks changed at once' : '';
     this.planner.replaceChildren(...set.plans.map(({planner}, at) => make('option', {value: at}, planner)));
     this.planner.hidden = set.plans.length < 2;
     this.reset();
@@ -75,12 +83,29 @@ class PlanPicker {
    * @param {string} name
    * @param {number} time in s
    * @param {number} energy in J
-   * @param {number | null} than the other's energy in J; none: it is this one
+   * @param {boolean} compared
    */
-  heading(name, time, energy, than) {
+  heading(name, time, energy, compared = true) {
     const heading = `${name}: ${time.toFixed(3)} s, ${groupedNumber(energy, 0)} J`;
-    return than === null ? heading : `${heading} (${changedBy(time, this.iterations[0].timing.end / 1e9, 2)} time, ` +
-      `${changedBy(energy, than, 1)} energy)`;
+    const [than] = this.set?.iterations || [];
+    return !than || !compared ? heading : `${heading} (${changedBy(time, this.iterations[0].timing.end / 1e9, 2)} time, ` +
+      `${changedBy(energy, wholeEnergy(than), 1)} energy)`;
+  }
+
+  /**
+   * Picks the plan that is least away.
+   * @param {(point: PlanPoint) => number} away
+   */
+  pickNearest(away) {
+    let best = Infinity;
+    let found = /** @type {[number, number] | null} */ (null);
+    for (const [curve, {points}] of this.set?.plans.entries() || []) {
+      for (const [at, point] of points.entries()) {
+        const distance = away(point);
+        if (distance < best) [best, found] = [distance, [curve, at]];
+      }
+    }
+    if (found) this.pick(...found);
   }
 
   renew() {
@@ -93,8 +118,7 @@ class PlanPicker {
     this.slider.max = String(curve.points.length - 1);
     this.slider.value = String(curve.points.indexOf(shown));
     this.slider.disabled = curve.points.length < 2;
-    const than = set.iterations[0]?.energy_j ?? null;
-    const heading = this.heading(curve.planner, shown.time_s, shown.energy_j, than);
+    const heading = this.heading(curve.planner, shown.time_s, wholeEnergy(shown)) + this.remark;
     this.slider.setAttribute('aria-valuetext', heading);
     this.back.toggleAttribute('disabled', this.point === null);
     // Beside what plans are compared with stands the chosen plan as it is run, or another point as it is planned.

@@ -10,7 +10,7 @@
  * waits for as many others as `waits` says, which are so many operations before it as the next of `distance` say. Texts
  * have one character for each number.
  * @typedef {{type: string, microbatch: string, chunk: string, waits: string, distance: string}} OrderText
- * @typedef {{time_s: number, energy_j: number, options: string}} PlanPoint
+ * @typedef {{time_s: number, energy_j: number, straggler_wait_j: number, options: string}} PlanPoint
  * @typedef {{planner: string, order: number, points_in_all: number, selected: number | null,
  *   points: PlanPoint[]}} PlanCurve
  * @typedef {{name: string, energy_j: number, straggler_wait_j: number, order: number, options: string,
@@ -106,9 +106,12 @@ function criticalPath(set, order, start, duration, end) {
   while (current >= 0 && start[current] + duration[current] !== end) --current;
   while (current >= 0) {
     backwards.push(current);
-    const at = current;
-    const last = order.after[at].filter(i => start[i] + duration[i] === start[at]);
-    current = last.find(i => stageOf(i) === stageOf(at)) ?? last[0] ?? -1;
+    let next = -1;
+    for (const i of order.after[current]) {
+      const ends = start[i] + duration[i] === start[current];
+      if (ends && (next < 0 || stageOf(i) === stageOf(current))) next = i;
+    }
+    current = next;
   }
   return backwards.map((_, at) => backwards[backwards.length - 1 - at]);
 }

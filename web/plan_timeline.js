@@ -21,19 +21,12 @@ class PlanTimeline extends HTMLElement {
   /** @param {MouseEvent} event */
   pickNear(event) {
     const area = event.target instanceof Element && event.target.closest('svg')?.querySelector('.frontier-area > rect');
-    const set = this.picker?.set;
-    if (!(area instanceof SVGElement) || !set) return;
+    if (!(area instanceof SVGElement)) return;
     const box = area.getBoundingClientRect();
-    let best = Infinity;
-    let found = /** @type {[number, number]} */ ([0, 0]);
-    for (const [curve, {points}] of set.plans.entries()) {
-      for (const [at, point] of points.entries()) {
-        const [x, y] = shareOf(area, point);
-        const away = Math.hypot(box.left + x * box.width - event.clientX, box.top + y * box.height - event.clientY);
-        if (away < best) [best, found] = [away, [curve, at]];
-      }
-    }
-    if (best < Infinity) this.picker?.pick(...found);
+    this.picker?.pickNearest(point => {
+      const [x, y] = shareOf(area, point);
+      return Math.hypot(box.left + x * box.width - event.clientX, box.top + y * box.height - event.clientY);
+    });
   }
 
   // Marks the plan that is shown in every picture of the frontier.

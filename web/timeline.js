@@ -275,6 +275,7 @@ class Timelines {
   }
 
   tellPinned() {
+    if (!this.pinned) return this.note.replaceChildren();
     const rows = this.rows.map(row => ({row, i: row.find(this.pinned)})).filter(one => one.i >= 0);
     if (rows.length === 0) return this.note.replaceChildren();
     this.note.replaceChildren(make('p', {}, make('strong', {}, rows[0].row.name(rows[0].i)), ' ',

@@ -103,6 +103,11 @@ std::vector<std::size_t> thinned(const std::vector<std::size_t>& points, std::si
   return kept;
 }
 
+Joules straggler_wait(const Frontier& frontier, std::size_t point, Nanoseconds until) {
+  const FrontierPoint& plan = frontier.points()[point];
+  return (frontier.total_blocking() + plan.waiting_above) * to_seconds(std::max<Nanoseconds>(0, until - plan.time));
+}
+
 }  // namespace
 
 std::string plan_set_json(const PlanSet& set, std::size_t most_options) {
@@ -140,6 +145,7 @@ std::string plan_set_json(const PlanSet& set, std::size_t most_options) {
       if (curve.selected == point) selected = shown.size();
       shown.push_back({{"time_s", curve.frontier->time(point).value()},
                        {"energy_j", curve.frontier->energy(point).value()},
+                       {"straggler_wait_j", straggler_wait(*curve.frontier, point, set.straggler_time).value()},
                        {"options", options_text(curve.frontier->plan(point))}});
     }
     plans.push_back({{"planner", curve.planner},

@@ -43,6 +43,7 @@ struct PlanSet {
   std::vector<PlanSetCurve> curves;          // the first is the one that a page shows at first
   std::vector<std::string> not_planned;      // planners that have no curve, since time was over
   std::vector<PlanSetIteration> iterations;  // the first is what plans are compared with
+  Nanoseconds straggler_time = 0;            // until which each plan waits; 0: there is none
 };
 
 // Returns the set as JSON. Of each curve it holds the points that are worth choosing (worthwhile_points()), thinned out

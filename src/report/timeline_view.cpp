@@ -25,6 +25,7 @@ PlanSetIteration iteration_of(const RealisedPlan& plan) {
 std::string timeline_view(const ReportInput& input) {
   PlanSet set;
   set.blocking = input.problem->blocking;
+  if (input.t_straggler) set.straggler_time = to_nanoseconds(*input.t_straggler);
   set.iterations = {iteration_of(input.baseline), iteration_of(input.chosen)};
   for (const PlannerCurve& curve : input.planners) {
     if (curve.frontier == nullptr || curve.frontier->empty()) continue;

@@ -73,9 +73,10 @@ class JobPlan {
   JobPlan& operator=(const JobPlan&) = delete;
 
   [[nodiscard]] const Frontier& frontier() const { return result_.frontier; }
-  // Returns the profile of the measurements, and the pipeline, for which this was planned.
+  // Return the profile of the measurements, the pipeline, and the noise for which this was planned.
   [[nodiscard]] const Profile& profile() const { return basis_->profile; }
   [[nodiscard]] const PipelineSpec& pipeline() const { return basis_->spec; }
+  [[nodiscard]] double noise() const { return basis_->problem.noise; }
   // Returns the point to run without stragglers: of the points that are as fast as maximum clocks, or as the job's
   // target, the one of least energy. Within limits on power there may be none as fast: then the fastest.
   [[nodiscard]] std::size_t base_point() const { return base_point_; }

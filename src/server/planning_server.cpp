@@ -72,6 +72,7 @@ class PlanningServer::Impl {
 
   void stop(std::function<void()> done) {
     book_.release_waiting();
+    what_if_.stop();
     if (zeus_) zeus_->release_waiting();
     http_->stop(kGrace, std::move(done));
   }

@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <chrono>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -20,7 +23,7 @@ namespace flyball {
 namespace {
 
 constexpr std::chrono::seconds kLongest{60};
-constexpr std::int64_t kMostOperations = 100'000;
+constexpr std::int64_t kMostOperations = 30'000;  // Perseus takes some 0.2 ms for each, and joint three times as long
 // A page has room for so many operations of all plans together: some 700 kB.
 constexpr std::size_t kMostPlanned = 500'000;
 
@@ -55,31 +58,17 @@ std::vector<std::string> planners_of(const WhatIfRequest& request) {
   return planners_named(request.planner.empty() ? kMainPlanner : request.planner);
 }
 
-// About what it will take, to choose whose turn it is. The stages of a profile are known when it is read.
-Seconds expected_time(const Asked& asked) {
-  JobRequest size;
-  size.stages = asked.job ? asked.job->pipeline().stages : 8;
-  size.microbatches = asked.request.microbatches > 0 ? asked.request.microbatches : 8;
-  Seconds time(0);
-  for (const std::string& planner : planners_of(asked.request)) {
-    size.planner = planner;
-    time += expected_planning_time(size);
-  }
-  return time;
-}
-
-std::string plan_asked(const Asked& asked, const Reply& reply) {
+// `goes_on` is asked several times a second.
+std::string plan_asked(const Asked& asked, const std::function<bool()>& goes_on) {
   const Profile profile = asked.job ? asked.job->profile() : read_profile("the profile", asked.request.profile);
   const PipelineSpec spec = pipeline_of(asked, profile);
   const ComputationDag dag = build_dag(spec, profile);
-  PlanProblem problem =
-      make_problem(dag, spec.blocking_powers(dag.stages(), profile), std::nullopt, CostModel::kHull, 0.0, {});
+  PlanProblem problem = make_problem(dag, spec.blocking_powers(dag.stages(), profile), std::nullopt, CostModel::kHull,
+                                     asked.job ? asked.job->noise() : 0.0, spec.memory_limit);
   problem.threads = 1;
-  const auto until = std::chrono::steady_clock::now() + kLongest;
-  const auto goes_on = [&](double /*share*/) { return std::chrono::steady_clock::now() < until && !reply.abandoned(); };
   PlanningRequest planning;
   planning.planners = planners_of(asked.request);
-  const PlanningResult result = plan_as_asked(problem, planning, goes_on);
+  const PlanningResult result = plan_as_asked(problem, planning, [&](double /*share*/) { return goes_on(); });
   if (result.runs.empty()) {
     throw HttpError(503,
                     fmt::format("{} has made no plan of this in {} s", planning.planners.front(), kLongest.count()));
@@ -102,6 +91,17 @@ std::string plan_asked(const Asked& asked, const Reply& reply) {
 
 }  // namespace
 
+struct WhatIf::AtWork {
+  std::atomic<bool> stopping{false};
+  std::size_t all = 0;  // this and what follows in the loop's thread alone
+  std::map<std::string, std::size_t> of_party;
+};
+
+WhatIf::WhatIf(JobBook& book, const Access& access)
+    : book_(book), access_(access), at_work_(std::make_shared<AtWork>()) {}
+
+void WhatIf::stop() { at_work_->stopping = true; }
+
 void WhatIf::add_routes(Router& router) {
   router.add({"POST", "/v1/what-if",
               AsyncHandler([this](const Request& request, const Reply& reply) { answer(request, reply); })});
@@ -117,16 +117,28 @@ void WhatIf::answer(const Request& request, const Reply& reply) {
     asked->job = job.plan();
     if (!asked->job) throw HttpError(409, fmt::format("job {} has no plan yet", job.id()));
   }
-  if (*at_work_ >= kMostAtOnce) {
-    throw HttpError(503, "others are having as much planned as this server does at once; ask again in a few seconds",
-                    {}, {{"Retry-After", "5"}});
+  const std::string party = access_.party_of(request);
+  const auto known = at_work_->of_party.find(party);
+  const std::size_t of_party = known == at_work_->of_party.end() ? 0 : known->second;
+  if (at_work_->all >= kMostAtOnce || of_party >= kMostOfParty) {
+    throw HttpError(503, "as much is being planned as this server does at once; ask again in a few seconds", {},
+                    {{"Retry-After", "5"}});
   }
-  ++*at_work_;
+  ++at_work_->all;
+  at_work_->of_party[party] = of_party + 1;
   const auto made = std::make_shared<std::string>();
+  // As if each took as long as it may: other work comes first, and the thread for short plans is left to jobs.
   book_.run_beside(
-      expected_time(*asked), [asked, made, reply] { *made = plan_asked(*asked, reply); },
-      [at_work = at_work_, made, reply](const std::exception_ptr& error) {
-        --*at_work;
+      Seconds(static_cast<double>(kLongest.count())),
+      [asked, made, reply, at_work = at_work_] {
+        const auto until = std::chrono::steady_clock::now() + kLongest;
+        *made = plan_asked(*asked, [&] {
+          return std::chrono::steady_clock::now() < until && !reply.abandoned() && !at_work->stopping;
+        });
+      },
+      [at_work = at_work_, party, made, reply](const std::exception_ptr& error) {
+        --at_work->all;
+        if (--at_work->of_party[party] == 0) at_work->of_party.erase(party);
         if (error) return reply.fail(error);
         reply.send(text_response("application/json", std::move(*made)));
       });

@@ -10,24 +10,28 @@
 
 namespace flyball {
 
-// A job is planned for whoever may read it, a profile for whoever may register jobs. Planners' threads do the work
-// (JobBook::run_beside()): a minute at most for one request, for kMostAtOnce of them at once, and not once its client
-// has gone. In the thread of the book's loop.
+// A job is planned for whoever may read it, a profile for whoever may register jobs. The planners' threads do the work,
+// but for the one that is kept for jobs' short plans, and jobs' plans come first. One request takes a minute at most,
+// and ends once its client has gone. In the thread of the book's loop.
 class WhatIf {
  public:
-  static constexpr std::size_t kMostAtOnce = 4;
+  static constexpr std::size_t kMostAtOnce = 4;   // requests that wait or are planned
+  static constexpr std::size_t kMostOfParty = 2;  // of these, one party's (Access::party_of())
 
-  WhatIf(JobBook& book, const Access& access) : book_(book), access_(access) {}
+  WhatIf(JobBook& book, const Access& access);
 
   void add_routes(Router& router);
+  // Ends what is being planned, with 503.
+  void stop();
 
  private:
+  struct AtWork;
+
   void answer(const Request& request, const Reply& reply);
 
   JobBook& book_;
   const Access& access_;
-  // How many requests wait or are planned. Replies may outlive this object.
-  std::shared_ptr<std::size_t> at_work_ = std::make_shared<std::size_t>(0);
+  std::shared_ptr<AtWork> at_work_;  // work that has begun may outlive this object
 };
 
 }  // namespace flyball

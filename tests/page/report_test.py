@@ -21,7 +21,7 @@ PROFILES = BUILD.parent / "examples" / "profiles"
 SMALL = ("gpt3-1.3b-a100-4stage.csv", 8)
 LARGE = ("gpt3-175b-a100-sxm-8stage.csv", 128)
 HOSTILE = "<|script><script>window.hostile = 1<|script>\u202e<img src=x onerror='window.hostile = 2'>"
-NAMES = ("timing", "slider", "frontier", "search", "pin", "zoom", "looks", "hostile", "large")
+NAMES = ("timing", "trace", "straggler", "slider", "frontier", "search", "pin", "zoom", "looks", "hostile", "large")
 LONG_MS = 60 * 1000  # ms; nothing here is about speed
 MOST_BYTES = 500_000
 
@@ -33,6 +33,11 @@ ENDS = """() => {
     iterationOf(picker.set, order, point.options, '').timing.end / 1e9])}));
   return {shown, plans};
 }"""
+
+# What both timelines show: stage, label, start and duration in nanoseconds, whether it is critical.
+OPERATIONS = """() => document.querySelector('plan-timeline').timelines.rows.map(({set, stages, iteration}) =>
+  stages.flat().map(i => [`stage ${set.types[iteration.order.type[i]].stage}`, operationLabel(set, iteration.order, i),
+    iteration.timing.start[i], iteration.timing.duration[i], iteration.timing.slack[i] === 0]))"""
 
 
 class Tests(BrowserTests):
@@ -74,6 +79,37 @@ class Tests(BrowserTests):
         for plan in ends["plans"]:
             for said, run in plan["times"]:
                 self.check("plan", abs(said - run) < 1e-9, f"{plan['planner']}: {said} is run in {run}")
+
+    # Both timelines of a report, against the trace that the program writes of them: what runs when, to the nanosecond,
+    # and what is critical; also where clocks change late, so that durations are not those of options.
+    def trace(self):
+        for options in (("--switch-latency", "0"), (), ("--straggler", "1.2"), ("--planner", "joint")):
+            path, _ = self.report(*SMALL, *options)
+            events = json.loads((path.parent / "timeline.trace.json").read_text())["traceEvents"]
+            threads = {(event["pid"], event["tid"]): event["args"]["name"] for event in events
+                       if event.get("name") == "thread_name"}
+            expected = [set(), set()]
+            for event in events:
+                if event["ph"] == "X" and "transfers" not in threads[event["pid"], event["tid"]]:
+                    expected[event["pid"] - 1].add((threads[event["pid"], event["tid"]], event["name"],
+                                                    round(event["ts"] * 1000), round(event["dur"] * 1000),
+                                                    event["args"]["critical"]))
+            page = self.open(path)
+            drawn = page.evaluate(OPERATIONS)
+            for at, operations in enumerate(drawn):
+                found = {tuple(one) for one in operations}
+                self.check("trace", found == expected[at], f"{options}: {sorted(found ^ expected[at])[:4]}")
+            page.context.close()
+
+    # While a straggler is waited for, a plan's figures hold the waiting, whether it is the chosen one or picked.
+    def straggler(self):
+        page = self.open(self.report(*SMALL, "--straggler", "1.2", "--switch-latency", "0")[0])
+        heading = page.locator(".timelines h3").nth(1)
+        chosen = heading.text_content()
+        page.evaluate("(p => p.pick(0, p.set.plans[0].selected))(document.querySelector('plan-timeline').picker)")
+        expect(page.get_by_role("button", name="Back to the chosen plan")).to_be_enabled()
+        expect(heading).to_have_text(chosen)
+        page.context.close()
 
     def slider(self):
         page = self.small()

@@ -6,8 +6,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "server/test_server.h"
@@ -139,33 +142,77 @@ TEST(WhatIf, AsksForTheRightToken) {
   EXPECT_EQ(status(kToken, job), 409u) << "it is the job's, which has no plan yet";
 }
 
-// Requests that take a planner for long: the fifth at once is refused, and when the first have gone there is room
-// again.
-TEST(WhatIf, FourAtOnce) {
+// What the job is planned with: three microbatches at most on the first stage, and a meter that cannot tell 5 %.
+TEST(WhatIf, KeepsToTheJobsMemoryAndNoise) {
   ServerThread server;
-  Json large = {{"profile", profile_text(8)}, {"microbatches", 4000}, {"planner", "joint"}};
+  Client client(server.port(), kToken);
+  JobRequest job = small_job("job");
+  job.microbatches = 8;
+  job.memory_limit = {2, 1};
+  job.noise = 0.05;
+  job.planner = "joint";
+  run_profiling(client, job);
+  ASSERT_TRUE(client.schedule("job", 0));
+  const nlohmann::json frontier = client.get("/v1/jobs/job/frontier");
+  const nlohmann::json set = client.post(kPath, {{"job", "job"}, {"planner", "joint"}});
+  const nlohmann::json& plan = set.at("plans").at(0);
+  EXPECT_EQ(plan.at("points_in_all"), frontier.at("points").size());
+  EXPECT_EQ(plan.at("points").at(0).at("time_s"), frontier.at("points").at(0).at("time_s"));
+  EXPECT_EQ(plan.at("points").at(0).at("energy_j"), frontier.at("points").at(0).at("energy_j"));
+}
+
+// Whether it comes true before a test has to give up.
+template <class Good>
+bool asked_until(Good good) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  while (!good() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return good();
+}
+
+// One plan waits for a planner's thread.
+bool waits_one(std::uint16_t port) {
+  const std::string metrics = Client(port).ask("GET", "/metrics").body;
+  return metrics.find("flyball_server_plans_waiting 1\n") != std::string::npos;
+}
+
+// Two requests that take a planner for long: one is planned and one waits. A third is refused, a job of two microbatches
+// is planned meanwhile, and when the two have gone there is room again.
+TEST(WhatIf, TwoOfOneClientAtOnceAndJobsFirst) {
+  ServerThread server;
+  const Json large = {{"profile", profile_text(8)}, {"microbatches", 1200}, {"planner", "all"}};
   const std::string body = large.dump();
   const std::string request = "POST " + std::string(kPath) + " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: " +
                               "application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
   Client client(server.port());
   {
-    std::vector<std::unique_ptr<RawSocket>> waiting;
-    for (int k = 0; k < 4; ++k) {
-      waiting.push_back(std::make_unique<RawSocket>(server.port()));
-      waiting.back()->send(request);
-    }
-    Response response;
-    do {
-      response = client.ask("POST", kPath, of_profile(2).dump());
-    } while (response.status == 200);  // until all four have been read
-    EXPECT_EQ(response.status, 503u) << response.body;
-    EXPECT_EQ(response.header("Retry-After"), "5");
+    const RawSocket first(server.port());
+    const RawSocket second(server.port());
+    first.send(request);
+    second.send(request);
+    ASSERT_TRUE(asked_until([&] { return waits_one(server.port()); }));
+    const Response refused = client.ask("POST", kPath, of_profile(2).dump());
+    EXPECT_EQ(refused.status, 503u) << refused.body;
+    EXPECT_EQ(refused.header("Retry-After"), "5");
+    Client rank(server.port(), kToken);
+    run_profiling(rank, small_job("job"));
+    EXPECT_TRUE(rank.schedule("job", 0));
+    EXPECT_TRUE(waits_one(server.port())) << "the job came first";
   }
-  Response response;
-  do {
-    response = client.ask("POST", kPath, of_profile(2).dump());
-  } while (response.status == 503);
-  EXPECT_EQ(response.status, 200u) << "planning for those who have gone has ended";
+  EXPECT_TRUE(asked_until([&] { return client.ask("POST", kPath, of_profile(2).dump()).status == 200; }));
+}
+
+// Who waits for a plan when the server stops is told so, whether it is being planned or not.
+TEST(WhatIf, EndsWithTheServer) {
+  auto server = std::make_unique<ServerThread>();
+  const std::uint16_t port = server->port();
+  const std::string large = Json{{"profile", profile_text(8)}, {"microbatches", 1200}, {"planner", "all"}}.dump();
+  const auto ask = [&] { return Client(port).ask("POST", kPath, large).status; };
+  auto first = std::async(std::launch::async, ask);
+  auto second = std::async(std::launch::async, ask);
+  EXPECT_TRUE(asked_until([&] { return waits_one(port); }));
+  server.reset();
+  EXPECT_EQ(first.get(), 503u);
+  EXPECT_EQ(second.get(), 503u);
 }
 
 }  // namespace

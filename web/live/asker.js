@@ -118,12 +118,13 @@ class Asker extends EventTarget {
   }
 
   /**
-   * Orders something, which takes a token.
+   * Orders something, which may take a token.
    * @param {string} path
    * @param {object} body
+   * @param {AbortSignal} [signal]
    */
-  async order(path, body) {
-    return (await this.open(path, {method: 'POST', body: JSON.stringify(body)})).json();
+  async order(path, body, signal) {
+    return (await this.open(path, {method: 'POST', body: JSON.stringify(body), signal})).json();
   }
 
   /**

@@ -31,7 +31,8 @@ class Page {
     this.main = /** @type {HTMLElement} */ (document.getElementById('main'));
     this.link = /** @type {HTMLElement} */ (document.querySelector('.link'));
     this.dialog = /** @type {HTMLDialogElement} */ (document.querySelector('dialog'));
-    this.view = this.viewOfAddress();
+    /** @type {View} */
+    this.view = {title: '', shown: () => []};
     this.drawing = false;
     this.asking = false;
     this.source.addEventListener('change', () => this.draw());

@@ -24,7 +24,8 @@ class WhatIfView {
     this.asksByItself = true;
     this.job = job;
     this.order = new Order(source);
-    this.asked = 0;
+    /** @type {AbortController | null} what is being planned */
+    this.planning = null;
     /** @type {PlanSet | null} */
     this.set = null;
     this.timelines = new Timelines();
@@ -68,35 +69,33 @@ class WhatIfView {
     };
   }
 
-  // The main planner's frontier is there at once, and the others' follow.
+  // The main planner's frontier comes first, the others' follow. What was asked before is no longer planned.
   async plan() {
-    const asked = ++this.asked;
+    this.planning?.abort();
+    const planning = this.planning = new AbortController();
     this.order.say('Planning.');
     try {
       const request = await this.request();
-      const first = await this.source.order('v1/what-if', request);
-      if (asked !== this.asked) return;
-      this.show(first);
+      this.show(await this.source.order('v1/what-if', request, planning.signal), null);
       this.order.say('Planning with the other planners.');
-      const all = await this.source.order('v1/what-if', {...request, planner: 'all'});
-      if (asked !== this.asked) return;
-      this.show(all);
+      const all = await this.source.order('v1/what-if', {...request, planner: 'all'}, planning.signal);
+      this.show(all, this.picker.curve === 0 && this.picker.point !== null ? this.picker.shown : null);
       this.order.say(all.not_planned.length > 0 ? `Not planned in time: ${all.not_planned.join(', ')}.` : '');
     } catch (error) {
-      if (asked === this.asked) this.order.say(`The server has not planned this: ${wordsOf(error)}`, true);
+      if (!planning.signal.aborted) this.order.say(`The server has not planned this: ${wordsOf(error)}`, true);
     }
   }
 
-  /** @param {PlanSet} set */
-  show(set) {
+  /**
+   * @param {PlanSet} set
+   * @param {PlanPoint | null} kept what a reader has chosen meanwhile
+   */
+  show(set, kept) {
     const powers = [...new Set([Math.min(...set.blocking_w), Math.max(...set.blocking_w)])];
     this.timelines.waiting = `blocking, ${powers.map(shortNumber).join(' to ')} W`;
-    // A point that was chosen meanwhile stays chosen.
-    const {curve, point} = this.picker;
-    const kept = this.set && point !== null && curve === 0 ? this.set.plans[0].points[point].time_s : null;
     this.set = set;
     this.picker.show(set);
-    if (kept !== null) this.picker.pick(0, nearestPoint(set.plans[0].points, kept));
+    if (kept) this.picker.pick(0, nearestPoint(set.plans[0].points, kept.time_s));
     this.source.changed();
   }
 
@@ -108,17 +107,9 @@ class WhatIfView {
     const {set} = this;
     if (!set) return;
     const all = set.plans.flatMap(one => one.points);
-    const [times, energies] = [all.map(one => one.time_s), all.map(one => one.energy_j)];
-    const [wide, high] = [times, energies].map(values => Math.max(...values) - Math.min(...values) || 1);
-    let best = Infinity;
-    let found = /** @type {[number, number]} */ ([0, 0]);
-    for (const [curve, {points}] of set.plans.entries()) {
-      for (const [at, point] of points.entries()) {
-        const away = Math.hypot((point.time_s - time) / wide, (point.energy_j - energy) / high);
-        if (away < best) [best, found] = [away, [curve, at]];
-      }
-    }
-    this.picker.pick(...found);
+    const [wide, high] = [all.map(one => one.time_s), all.map(one => one.energy_j)].map(
+      values => Math.max(...values) - Math.min(...values) || 1);
+    this.picker.pickNearest(point => Math.hypot((point.time_s - time) / wide, (point.energy_j - energy) / high));
   }
 
   // Draws the frontiers with the point that is shown.
@@ -127,7 +118,10 @@ class WhatIfView {
     if (!set) return;
     const {shown} = picker;
     const [maximum] = set.iterations;
-    const colour = (/** @type {string} */ name) => `c-p${set.plans.findIndex(one => one.planner === name) % 10}`;
+    const colour = (/** @type {string} */ name) => {
+      const at = set.plans.findIndex(one => one.planner === name);
+      return at < 0 ? '' : `c-p${at % 10}`;
+    };
     this.chart.draw([
       ...set.plans.map(({planner, points}, at) => ({name: planner, color: `--p${at % 10}`,
         size: points.length < 2 ? 5 : 0, points: points.map(placeOf)})),
@@ -153,7 +147,7 @@ class WhatIfView {
   }
 
   close() {
-    ++this.asked;
+    this.planning?.abort();
     this.chart.close();
     this.timelines.close();
   }
