@@ -175,8 +175,8 @@ bool waits_one(std::uint16_t port) {
   return metrics.find("flyball_server_plans_waiting 1\n") != std::string::npos;
 }
 
-// Two requests that take a planner for long: one is planned and one waits. A third is refused, a job of two microbatches
-// is planned meanwhile, and when the two have gone there is room again.
+// Two requests that take a planner for long: one is planned and one waits. A third is refused, a job of two
+// microbatches is planned meanwhile, and when the two have gone there is room again.
 TEST(WhatIf, TwoOfOneClientAtOnceAndJobsFirst) {
   ServerThread server;
   const Json large = {{"profile", profile_text(8)}, {"microbatches", 1200}, {"planner", "all"}};
@@ -196,7 +196,7 @@ TEST(WhatIf, TwoOfOneClientAtOnceAndJobsFirst) {
     Client rank(server.port(), kToken);
     run_profiling(rank, small_job("job"));
     EXPECT_TRUE(rank.schedule("job", 0));
-    EXPECT_TRUE(waits_one(server.port())) << "the job came first";
+    EXPECT_TRUE(waits_one(server.port())) << "jobs first";
   }
   EXPECT_TRUE(asked_until([&] { return client.ask("POST", kPath, of_profile(2).dump()).status == 200; }));
 }
