@@ -25,6 +25,10 @@ HOSTILE = {"markup": SCRIPT, "arabic": "\u202eمهمة \u202e تدريب", "long
 NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "allocations", "many_gpus", "scheduler",
          "silence", "restart", "looks", "hostile", "leases", "agent", "bill", "what_if", "what_if_file", "iteration")
 PROFILE = BUILD.parent / "examples" / "profiles" / "gpt3-1.3b-a100-4stage.csv"
+# The widths of the bars of jobs in each row that has some, in px.
+BARS_OF_JOBS = """() => [...document.querySelectorAll('.allocations .row')]
+  .map(row => [...row.querySelectorAll('.bar')].filter(bar => bar.dataset.job).map(bar => bar.getBoundingClientRect().width))
+  .filter(row => row.length > 0)"""
 LONG_MS = 120 * 1000  # ms; nothing here is about speed
 
 
@@ -495,6 +499,11 @@ class Tests(BrowserTests):
             expect(page.locator(".allocations .row")).to_have_count(14 * 8)
             expect(page.locator(".allocations .row text")).to_have_count(0)
             expect(page.locator(".legend a")).to_have_count(12)
+            widths = page.evaluate(BARS_OF_JOBS)
+            # Each has lasted for 60 s of the 600 that are shown, of which the names take 79 px. The oldest may be cut.
+            wanted = (page.evaluate("document.querySelector('.allocations .rows').clientWidth") - 79) * .1
+            self.check("many_gpus", len(widths) == 12 * 8 and all(
+                abs(one - wanted) < .2 for row in widths for one in row[-4:]), f"bars of 60 s are no {wanted} px: {widths[:2]}")
             page.locator(".allocations").focus()
             for _ in range(14 * 8 + 1):
                 page.keyboard.press("ArrowDown")
