@@ -41,6 +41,11 @@ AllocationTable::AllocationTable(Database& database)
       trim_(database,
             "DELETE FROM allocations WHERE node=?1 AND gpu=?2 AND allocation<=(SELECT allocation FROM allocations "
             "WHERE node=?1 AND gpu=?2 ORDER BY allocation DESC LIMIT 1 OFFSET ?3)"),
+      cut_(database, "UPDATE allocations SET until=?2 WHERE node=?1 AND (until IS NULL OR until>?2)"),
+      cut_out_(database, "DELETE FROM allocations WHERE node=?1 AND begin>=?2"),
+      oldest_(database,
+              "SELECT min(known) FROM (SELECT min(until) AS known FROM allocations UNION ALL SELECT min(time) FROM "
+              "heard)"),
       drop_(database, "DELETE FROM allocations WHERE until<?"),
       drop_open_(database, "DELETE FROM allocations WHERE node IN (SELECT node FROM heard WHERE time<?)"),
       drop_nodes_(database, "DELETE FROM heard WHERE time<?"),
@@ -88,9 +93,20 @@ void AllocationTable::begin(Node& node, const HeldGpus::Gpu& held, Seconds time)
 
 void AllocationTable::end(const Open& open, Seconds time) { end_.bind(1, open.row).bind(2, time.value()).run(); }
 
+// Whatever was noted by a clock that was ahead: what there is of it before `time` may be true.
+void AllocationTable::cut(Node& node, Seconds time) {
+  for (Statement* const cut : {&cut_, &cut_out_, &hear_}) cut->bind(1, node.row).bind(2, time.value()).run();
+  node.open.clear();
+  node.heard = time;
+}
+
 void AllocationTable::note(const HeldGpus& told) {
   Node& node = node_of(told.node);
-  if (told.time <= node.heard) return;
+  if (is_ahead(node, told.time)) {
+    cut(node, told.time);
+  } else if (told.time <= node.heard) {
+    return;
+  }
   const bool is_unbroken = told.time - node.heard <= kUnbroken;
   std::map<std::size_t, Open> gone = node.open;
   for (const HeldGpus::Gpu& gpu : told.gpus) {
@@ -114,7 +130,14 @@ void AllocationTable::note(const HeldGpus& told) {
 }
 
 void AllocationTable::drop(Seconds now) {
-  const double oldest = (now - kKept).value();
+  for (auto& [name, node] : nodes_) {
+    if (is_ahead(node, now)) cut(node, now);
+  }
+  (void)oldest_.next();
+  const std::optional<double> end = oldest_.number_or_nothing(0);
+  (void)oldest_.next();
+  if (!end) return;
+  const double oldest = std::min((now - kKept).value(), *end + kMostForgotten.value());
   for (Statement* const drop : {&drop_, &drop_open_, &drop_nodes_}) drop->bind(1, oldest).run();
   std::erase_if(nodes_, [&](const auto& node) { return node.second.heard.value() < oldest; });
 }

@@ -4,6 +4,9 @@
 // What nobody has heard is no part of an allocation. A lease that was granted before its node fell silent, and is there
 // when the node answers again, was there in between; of a GPU without a lease nobody knows that. The same holds for a
 // time in which there was no server.
+//
+// Times are those of this machine's clock, which may have been ahead. Where it is set back, what was noted of the time
+// that is to come again is cut off.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +40,8 @@ class AllocationTable {
  public:
   static constexpr std::int64_t kMostKept = 1000;
   static constexpr Seconds kKept{31.0 * 86'400.0};
+  // What ended is forgotten this much at a time: a clock that is far ahead for a while costs little of the past.
+  static constexpr Seconds kMostForgotten{86'400.0};
   // Answers at most so far apart have nothing between them that nobody knows: a node whose last answer is older is
   // silent (NodeWatchOptions).
   static constexpr Seconds kUnbroken{3.0};
@@ -46,10 +51,10 @@ class AllocationTable {
   // Makes the tables where there are none. The database must outlive this object.
   explicit AllocationTable(Database& database);
 
-  // Takes an answer; older ones than the last of the node are left out. Costs one write, and two for each GPU that has
-  // changed hands.
+  // Takes an answer. Ones that are a little older than the last of the node are left out; by more than kUnbroken, the
+  // clock was set back. Costs one write, and two for each GPU that has changed hands.
   void note(const HeldGpus& told);
-  // Forgets what ended long before `now`.
+  // Forgets what ended long before `now`, and cuts off what lies after it.
   void drop(Seconds now);
   // Reads again what is in the file, after a transaction was taken back.
   void reload();
@@ -68,6 +73,8 @@ class AllocationTable {
     std::map<std::size_t, Open> open;
   };
   Node& node_of(const std::string& name);
+  [[nodiscard]] static bool is_ahead(const Node& node, Seconds now) { return node.heard - now > kUnbroken; }
+  void cut(Node& node, Seconds time);
   void begin(Node& node, const HeldGpus::Gpu& held, Seconds time);
   void end(const Open& open, Seconds time);
 
@@ -78,6 +85,9 @@ class AllocationTable {
   Statement insert_;
   Statement end_;
   Statement trim_;
+  Statement cut_;
+  Statement cut_out_;
+  Statement oldest_;
   Statement drop_;
   Statement drop_open_;
   Statement drop_nodes_;

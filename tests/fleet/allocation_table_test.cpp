@@ -17,6 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::TempFolder;
 using ::testing::UnorderedElementsAre;
+using ::testing::UnorderedElementsAreArray;
 
 constexpr Seconds kEpoch{1'800'000'000.0};
 constexpr Seconds kLong{86'400.0};
@@ -132,13 +133,14 @@ TEST_F(Allocations, AreBounded) {
   EXPECT_THAT(told(), ElementsAre("n1:0 even 1500-2000..."));
 }
 
-// 21 GPUs of which 1,000 have ended each: the 20,000 that ended last are told, and from when on these are all.
+// 3 nodes of 7 GPUs, of which 1,000 have ended each: the 20,000 that ended last are told, and since when these are
+// all.
 TEST_F(Allocations, TellTheNewest) {
   database_->execute("BEGIN");
   for (int i = 0; i <= 1000; ++i) {
     std::vector<HeldGpus::Gpu> gpus;
-    for (std::size_t gpu = 0; gpu < 21; ++gpu) gpus.push_back(leased(gpu, i % 2 == 0 ? "even" : "odd", i));
-    hear(i, std::move(gpus));
+    for (std::size_t gpu = 0; gpu < 7; ++gpu) gpus.push_back(leased(gpu, i % 2 == 0 ? "even" : "odd", i));
+    for (const char* node : {"n1", "n2", "n3"}) hear(i, gpus, node);
   }
   database_->execute("COMMIT");
   const FleetAllocations all = table_->read(kEpoch, kEpoch + kLong);
@@ -148,6 +150,51 @@ TEST_F(Allocations, TellTheNewest) {
   std::size_t ended = 0;
   for (const GpuAllocation& one : all.allocations) ended += one.ended ? 1u : 0u;
   EXPECT_EQ(ended, 20'000u);
+}
+
+// A machine whose clock was an hour ahead until it had asked a time server.
+TEST_F(Allocations, GoOnWhenTheClockIsSetBack) {
+  hear(1, {free_gpu(0), leased(1, "night", 0)});
+  hear(2, {leased(0, "day", 1.5), leased(1, "night", 0)});
+  hear(3600, {free_gpu(0), leased(1, "night", 3598)});
+  hear(3601, {leased(0, "late", 3600.5), leased(1, "night", 3598)});
+  hear(10, {leased(0, "late", 9), leased(1, "night", 0)});
+  const std::vector<std::string> wanted = {"n1:0 late 10-11...", "n1:1 night 10-11...", "n1:0 free 1-1.5",
+                                           "n1:0 day 1.5-2", "n1:1 night 0-2"};
+  hear(11, {leased(0, "late", 9), leased(1, "night", 0)});
+  EXPECT_THAT(told(), UnorderedElementsAreArray(wanted));
+  open();
+  EXPECT_THAT(told(), UnorderedElementsAreArray(wanted));
+  hear(12, {free_gpu(0), leased(1, "night", 0)});
+  EXPECT_THAT(told(11), UnorderedElementsAre("n1:0 late 10-12", "n1:0 free 12-12...", "n1:1 night 10-12..."));
+}
+
+// As above while the server was away; a node that it no longer asks has no answer that would set its rows right.
+TEST_F(Allocations, GoOnWhenTheClockWasSetBackBetweenTwoServers) {
+  hear(3600, {leased(0, "day", 3500)});
+  hear(3600, {leased(0, "night", 0)}, "n2");
+  open();
+  table_->drop(kEpoch + Seconds(10));
+  EXPECT_THAT(told(), ElementsAre("n2:0 night 0-10"));
+  hear(10, {leased(0, "day", 5)});
+  hear(11, {leased(0, "day", 5)});
+  EXPECT_THAT(told(), UnorderedElementsAre("n1:0 day 10-11...", "n2:0 night 0-10"));
+}
+
+// A clock that is two years ahead for one look an hour costs a day of the past for each, from its old end.
+TEST_F(Allocations, OutliveAClockThatIsFarAhead) {
+  for (int day = 1; day <= 5; ++day) {
+    const double time = kLong.value() * day;
+    for (const double second : {0.0, 1.0}) hear(time + second, {leased(0, day % 2 == 0 ? "even" : "odd", time)});
+  }
+  ASSERT_EQ(told().size(), 5u);
+  table_->drop(kEpoch + Seconds(7e7));
+  // Each ended a second after its begin, as the node was silent then.
+  EXPECT_EQ(told().size(), 4u);
+  table_->drop(kEpoch + kLong * 6.0);
+  EXPECT_EQ(told().size(), 4u);
+  for (int i = 0; i < 10; ++i) table_->drop(kEpoch + Seconds(7e7));
+  EXPECT_THAT(told(), IsEmpty()) << "after all that time it is the truth";
 }
 
 // What was taken back is not there, and the next answer goes on from what was there before.
