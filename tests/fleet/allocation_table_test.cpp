@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/json_text.h"
+#include "base/record.h"
 #include "support/temp_folder.h"
 
 namespace flyball {
@@ -150,6 +152,49 @@ TEST_F(Allocations, TellTheNewest) {
   std::size_t ended = 0;
   for (const GpuAllocation& one : all.allocations) ended += one.ended ? 1u : 0u;
   EXPECT_EQ(ended, 20'000u);
+}
+
+// Of 20 GPUs that change hands each second 500 seconds are 10,000 ended rows, beside those that last; a lease that none
+// of that concerns stays.
+TEST_F(Allocations, OfANodeAreBounded) {
+  database_->execute("BEGIN");
+  for (int i = 0; i <= 600; ++i) {
+    std::vector<HeldGpus::Gpu> gpus = {leased(20, "night", 0)};
+    for (std::size_t gpu = 0; gpu < 20; ++gpu) gpus.push_back(leased(gpu, i % 2 == 0 ? "even" : "odd", i));
+    hear(i, std::move(gpus));
+  }
+  database_->execute("COMMIT");
+  const FleetAllocations all = table_->read(kEpoch, kEpoch + kLong);
+  EXPECT_EQ(all.allocations.size(), static_cast<std::size_t>(AllocationTable::kMostKeptOfNode) + 21);
+  EXPECT_EQ(all.allocations.back().until, kEpoch + Seconds(101));
+  open();
+  EXPECT_EQ(told().size(), all.allocations.size());
+}
+
+TEST_F(Allocations, OfANodeHaveNoMoreGpusThanANodeMay) {
+  std::vector<HeldGpus::Gpu> gpus;
+  for (std::size_t gpu = 0; gpu < 1000; ++gpu) gpus.push_back(free_gpu(gpu));
+  hear(1, gpus);
+  hear(2, gpus);
+  EXPECT_EQ(told().size(), AllocationTable::kMostGpus);
+}
+
+// A text of 400 bytes of which JSON makes six each is 2,400 bytes: of 3,000 that ended less than 2,500 are 6 MB.
+TEST_F(Allocations, AreToldInSoManyBytes) {
+  database_->execute("BEGIN");
+  const std::string text(400, '\x01');
+  for (int i = 0; i <= 1000; ++i) {
+    std::vector<HeldGpus::Gpu> gpus;
+    for (std::size_t gpu = 0; gpu < 3; ++gpu) gpus.push_back(leased(gpu, text + (i % 2 == 0 ? "even" : "odd"), i));
+    hear(i, std::move(gpus));
+  }
+  database_->execute("COMMIT");
+  const FleetAllocations all = table_->read(kEpoch, kEpoch + kLong);
+  EXPECT_LT(dump_json(to_json(all)).size(), AllocationTable::kMostToldBytes);
+  EXPECT_GT(all.allocations.size(), 2000u);
+  EXPECT_LT(all.allocations.size(), 2500u);
+  const Seconds oldest = all.allocations.back().until;
+  EXPECT_TRUE(all.complete_from == oldest || all.complete_from == oldest - Seconds(1.0));
 }
 
 // A machine whose clock was an hour ahead until it had asked a time server.
