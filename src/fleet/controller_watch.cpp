@@ -1,26 +1,55 @@
-// Asks for GET /v1/cluster/status, over a connection that stays. What cannot be understood counts as no answer.
+// Asks for GET /v1/cluster/status, over a connection that stays. What cannot be understood counts as no answer, as does
+// what is too large.
 #include "fleet/controller_watch.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/monotonic_time.h"
 #include "base/periodic_thread.h"
 #include "base/record.h"
 #include "net/client.h"
+#include "wire/fleet_messages.h"
 
 namespace flyball {
 namespace {
+
+constexpr std::size_t kMostAnswered = 2u << 20u;  // bytes
 
 HttpClient::Options client_options(const ControllerWatchOptions& options) {
   HttpClient::Options made;
   made.timeout = options.call_limit;
   made.ca_file = options.ca_file;
+  made.body_bytes = kMostAnswered;
   return made;
+}
+
+// `told` has no status; `status` is that as JSON, if there is one.
+Response response_of(const WatchedController& told, std::shared_ptr<const std::string> status) {
+  nlohmann::ordered_json json = to_json(told);
+  Response response;
+  if (!status) {
+    response.body = dump_json(json);
+    return response;
+  }
+  json.erase("status");
+  response.body = dump_json(json);
+  response.body.back() = ',';
+  response.tail = std::move(status);
+  return response;
+}
+
+// What ends the object that response_of() begins.
+std::shared_ptr<const std::string> text_of(ClusterRunStatus status) {
+  status.last_decisions.resize(std::min(status.last_decisions.size(), ClusterRunStatus::kMostDecisions));
+  return std::make_shared<const std::string>("\"status\":" + dump_json(to_json(status)) + "}");
 }
 
 }  // namespace
@@ -36,22 +65,34 @@ class ControllerWatch::Asking {
     });
   }
 
-  [[nodiscard]] WatchedController told() const {
-    const std::lock_guard lock(mutex_);
-    WatchedController told = told_;
-    if (told.status) told.age = to_seconds(monotonic_now() - answered_);
+  ~Asking() {
+    thread_->stop();
+    client_.interrupt();
+  }
+  Asking(const Asking&) = delete;
+  Asking& operator=(const Asking&) = delete;
+
+  [[nodiscard]] Response response() const {
+    std::shared_ptr<const std::string> status;
+    WatchedController told;
+    {
+      const std::lock_guard lock(mutex_);
+      told = told_;
+      status = status_;
+      if (status) told.age = to_seconds(monotonic_now() - answered_);
+    }
     told.silent = !told.age || *told.age > options_.silent_after;
-    return told;
+    return response_of(told, std::move(status));
   }
 
  private:
   void ask() {
     std::string trouble;
-    std::optional<ClusterRunStatus> status;
+    std::shared_ptr<const std::string> status;
     try {
       const Response response = client_.request("GET", "/v1/cluster/status");
       if (response.status == 200) {
-        status = read_message<ClusterRunStatus>(parse_json("the controller's answer", response.body));
+        status = text_of(read_message<ClusterRunStatus>(parse_json("the controller's answer", response.body)));
       } else {
         trouble = fmt::format("it answers with status {}", response.status);
       }
@@ -61,15 +102,16 @@ class ControllerWatch::Asking {
     const std::lock_guard lock(mutex_);
     told_.trouble = std::move(trouble);
     if (!status) return;
-    told_.status = std::move(status);
+    status_ = std::move(status);
     answered_ = monotonic_now();
   }
 
   const ControllerWatchOptions options_;
-  HttpClient client_;  // in the thread alone
+  HttpClient client_;  // in the thread alone, but for interrupt()
 
-  mutable std::mutex mutex_;  // guards the next two
-  WatchedController told_;
+  mutable std::mutex mutex_;                   // guards the next three
+  WatchedController told_;                     // without its status
+  std::shared_ptr<const std::string> status_;  // null: nothing was told yet
   Nanoseconds answered_ = 0;
 
   std::optional<PeriodicThread> thread_;
@@ -81,6 +123,6 @@ ControllerWatch::ControllerWatch(const ControllerWatchOptions& options) {
 
 ControllerWatch::~ControllerWatch() = default;
 
-WatchedController ControllerWatch::told() const { return asking_ ? asking_->told() : WatchedController(); }
+Response ControllerWatch::response() const { return asking_ ? asking_->response() : response_of({}, nullptr); }
 
 }  // namespace flyball

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/units.h"
-#include "wire/fleet_messages.h"
+#include "net/http.h"
 
 namespace flyball {
 
@@ -25,13 +25,14 @@ class ControllerWatch {
  public:
   // Begins to ask. Throws UsageError for an address that is none, and InputError where the CA file cannot be used.
   explicit ControllerWatch(const ControllerWatchOptions& options);
-  // Waits for a question under way.
+  // Breaks off a question under way.
   ~ControllerWatch();
   ControllerWatch(const ControllerWatch&) = delete;
   ControllerWatch& operator=(const ControllerWatch&) = delete;
 
-  // Returns what it told last; waits for nothing. Costs a copy of that.
-  [[nodiscard]] WatchedController told() const;
+  // Returns the answer to GET /v1/cluster (a WatchedController): what it told last. Waits for nothing. Costs little:
+  // what it told was written when it came, and all answers share that text.
+  [[nodiscard]] Response response() const;
 
  private:
   class Asking;

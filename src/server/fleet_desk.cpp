@@ -412,7 +412,7 @@ void FleetDesk::add_routes(Router& router) {
               })});
   router.add({"GET", "/v1/cluster", Handler([this](const Request& request) {
                 access_.need_administrator(request);
-                return json_response(200, to_json(controller_.told()));
+                return controller_.response();
               })});
   router.add({"GET", "/v1/fleet/history", AsyncHandler([this](const Request& request, const Reply& reply) {
                 access_.need_administrator(request);

@@ -10,6 +10,8 @@ constexpr const char* kAnswer = "the controller's answer";
 constexpr double kMostIterations = 1e15;
 constexpr double kMostGpus = 65'536;
 constexpr double kMostWatts = 1e9;
+constexpr FieldRules kPower = {.minimum = -kMostWatts, .maximum = kMostWatts};
+constexpr FieldRules kTime = {.minimum = 0, .maximum = 1e11};  // Unix time
 
 }  // namespace
 
@@ -48,7 +50,7 @@ Record<BudgetOrder> description_of(const BudgetOrder* /*type*/) {
              "while; 0: periods are ordered.",
              {.minimum = 0, .maximum = kMostWatts})
       .field("until_s", &R::until, "Unix time from which the budget before this one counts again; missing: never.",
-             {.minimum = 0, .maximum = 1e11})
+             kTime)
       .field("periods", &R::periods,
              "Budgets for periods of time, in their order, without overlap, in place of those that were ordered "
              "before. Between and after them, what was ordered for good counts; a budget for a while counts first.",
@@ -76,9 +78,10 @@ Record<ClusterJobStatus> description_of(const ClusterJobStatus* /*type*/) {
       .field("gpus", &R::gpus, "GPUs that it has.")
       .field("to_gpus", &R::to_gpus, "GPUs that it will have when what is under way is done.")
       .field("clock_mhz", &R::clock, "Clock of its GPUs; 0: none is set.")
-      .field("power_w", &R::power, "Power with which it counts against the budget.")
-      .field("expected_w", &R::expected, "Power that is expected of its GPUs at their clock; null: no agent is asked.")
-      .field("measured_w", &R::measured, "Power that its GPUs' meters show; null: not known.")
+      .field("power_w", &R::power, "Power with which it counts against the budget.", kPower)
+      .field("expected_w", &R::expected, "Power that is expected of its GPUs at their clock; null: no agent is asked.",
+             kPower)
+      .field("measured_w", &R::measured, "Power that its GPUs' meters show; null: not known.", kPower)
       .field("energy_j", &R::energy,
              "Energy that its GPUs' meters have shown since this controller first saw it run; 0: not known.")
       .field("pipeline", &R::pipeline,
@@ -103,7 +106,7 @@ Record<ClusterNodeStatus> description_of(const ClusterNodeStatus* /*type*/) {
       .field("agent", &R::agent, "Address of its agent; null: none is asked.", {.empty_is_null = true})
       .field("agent_trouble", &R::agent_trouble, "What went wrong last with the agent; null: nothing.",
              {.empty_is_null = true})
-      .field("power_w", &R::power, "Power that its GPUs' meters show; null: the agent is silent.")
+      .field("power_w", &R::power, "Power that its GPUs' meters show; null: the agent is silent.", kPower)
       .field("age_s", &R::age, "Time since the agent's last answer; null: there was none.")
       .field("off", &R::off, "Whether it is switched off, so that its GPUs count as drawing nothing.")
       .field("wake_s", &R::wake, "Time from the order to wake until it is there; 0: not measured.")
@@ -134,16 +137,17 @@ Record<ClusterKindStatus> description_of(const ClusterKindStatus* /*type*/) {
 Record<ClusterDecision> description_of(const ClusterDecision* /*type*/) {
   using R = ClusterDecision;
   return Record<R>::answer("ClusterDecision", kAnswer, "What was decided for a job, and why.")
-      .field("time_s", &R::time, "Unix time.", {.needed = true})
+      .field("time_s", &R::time, "Unix time.", {.needed = true, .minimum = kTime.minimum, .maximum = kTime.maximum})
       .field("job", &R::job, "The job's number.", {.needed = true})
       .field("change", &R::change, "What is to change, for people.")
       .field("cause", &R::cause, "What had happened, for people.")
       .field("from_gpus", &R::from_gpus, "GPUs that the job had.")
       .field("to_gpus", &R::to_gpus, "GPUs that it is to have; 0: it is to stop, and to wait.")
       .field("clock_mhz", &R::clock, "The highest clock that they may have; null: nobody sets it, or there are none.")
-      .field("planned_w", &R::planned, "Power with which all jobs that the scheduler has count as it was decided.")
-      .field("limit_w", &R::limit, "The part of the budget that was left for these jobs.")
-      .field("budget_w", &R::budget, "Power budget of all GPUs.");
+      .field("planned_w", &R::planned, "Power with which all jobs that the scheduler has count as it was decided.",
+             kPower)
+      .field("limit_w", &R::limit, "The part of the budget that was left for these jobs.", kPower)
+      .field("budget_w", &R::budget, "Power budget of all GPUs.", kPower);
 }
 
 Record<ClusterRunStatus> description_of(const ClusterRunStatus* /*type*/) {
@@ -153,12 +157,12 @@ Record<ClusterRunStatus> description_of(const ClusterRunStatus* /*type*/) {
       .field("mode", &R::mode, "acts, or observes.")
       .field("partition", &R::partition, "The partition whose nodes and jobs it has; null: all.",
              {.empty_is_null = true})
-      .field("budget_w", &R::budget, "Power budget of all GPUs.")
-      .field("until_s", &R::until, "Unix time until which it counts; null: for good.")
-      .field("next_w", &R::next, "Power budget from then on; 0: there is no other.")
-      .field("others_w", &R::others, "The part of the budget that GPUs without elastic jobs take.")
-      .field("limit_w", &R::limit, "The part that is left for elastic jobs.")
-      .field("power_w", &R::power, "Power with which elastic jobs count.")
+      .field("budget_w", &R::budget, "Power budget of all GPUs.", kPower)
+      .field("until_s", &R::until, "Unix time until which it counts; null: for good.", kTime)
+      .field("next_w", &R::next, "Power budget from then on; 0: there is no other.", kPower)
+      .field("others_w", &R::others, "The part of the budget that GPUs without elastic jobs take.", kPower)
+      .field("limit_w", &R::limit, "The part that is left for elastic jobs.", kPower)
+      .field("power_w", &R::power, "Power with which elastic jobs count.", kPower)
       .field("decisions", &R::decisions, "Decisions of the policy since the controller started.")
       .field("cycle_s", &R::cycle, "Time that the last look at the cluster took, with all that followed.")
       .field("trouble", &R::trouble, "Why the cluster engine could not be asked; null: it could.",

@@ -2,11 +2,18 @@
 #include "wire/fleet_messages.h"
 
 #include "base/record.h"
+#include "base/utf8.h"
 
 namespace flyball {
 namespace {
 
 constexpr const char* kFleetAnswer = "the server's answer";
+
+// What agents say is kept for long, and need not be bounded as they bound what their clients say.
+std::string cut(std::string_view words) {
+  constexpr std::size_t kLongestWords = 200;  // bytes; agents take no longer ones
+  return std::string(cut_between_characters(words, kLongestWords));
+}
 
 }  // namespace
 
@@ -30,9 +37,9 @@ WatchedGpu watched(const GpuStatus& gpu) {
   if (!gpu.lease) return told;
   // It becomes a part of paths that are asked for with an administrator's token, whatever an agent says.
   if (is_lease_id(gpu.lease->id)) told.lease = gpu.lease->id;
-  told.holder = gpu.lease->holder.text();
-  told.purpose = gpu.lease->purpose;
-  told.job = gpu.lease->job;
+  told.holder = cut(gpu.lease->holder.text());
+  told.purpose = cut(gpu.lease->purpose);
+  told.job = cut(gpu.lease->job);
   told.rank = gpu.lease->rank;
   told.leased_for = gpu.lease->age;
   const auto settings = gpu.lease->settings.find(gpu.index);
@@ -230,7 +237,9 @@ Record<FleetAllocations> description_of(const FleetAllocations* /*type*/) {
   return Record<R>::answer("FleetAllocations", kFleetAnswer,
                            "Who had which GPU when. What no allocation covers is not known.")
       .field("complete_from_s", &R::complete_from,
-             "Unix time. Of allocations that ended, the newest 20,000 are told; older ones ended before this time.")
+             "Unix time. Of allocations that ended, the newest 20,000 are told, and fewer where these take more than 6 "
+             "MB; "
+             "older ones ended no later than this time.")
       .field("allocations", &R::allocations, "Those that last first, then those that ended, the latest first.");
 }
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/json_text.h"
+#include "base/record.h"
 #include "support/temp_folder.h"
 
 namespace flyball {
@@ -17,6 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::TempFolder;
 using ::testing::UnorderedElementsAre;
+using ::testing::UnorderedElementsAreArray;
 
 constexpr Seconds kEpoch{1'800'000'000.0};
 constexpr Seconds kLong{86'400.0};
@@ -132,13 +135,14 @@ TEST_F(Allocations, AreBounded) {
   EXPECT_THAT(told(), ElementsAre("n1:0 even 1500-2000..."));
 }
 
-// 21 GPUs of which 1,000 have ended each: the 20,000 that ended last are told, and from when on these are all.
+// 3 nodes of 7 GPUs, of which 1,000 have ended each: the 20,000 that ended last are told, and since when these are
+// all.
 TEST_F(Allocations, TellTheNewest) {
   database_->execute("BEGIN");
   for (int i = 0; i <= 1000; ++i) {
     std::vector<HeldGpus::Gpu> gpus;
-    for (std::size_t gpu = 0; gpu < 21; ++gpu) gpus.push_back(leased(gpu, i % 2 == 0 ? "even" : "odd", i));
-    hear(i, std::move(gpus));
+    for (std::size_t gpu = 0; gpu < 7; ++gpu) gpus.push_back(leased(gpu, i % 2 == 0 ? "even" : "odd", i));
+    for (const char* node : {"n1", "n2", "n3"}) hear(i, gpus, node);
   }
   database_->execute("COMMIT");
   const FleetAllocations all = table_->read(kEpoch, kEpoch + kLong);
@@ -148,6 +152,94 @@ TEST_F(Allocations, TellTheNewest) {
   std::size_t ended = 0;
   for (const GpuAllocation& one : all.allocations) ended += one.ended ? 1u : 0u;
   EXPECT_EQ(ended, 20'000u);
+}
+
+// Of 20 GPUs that change hands each second 500 seconds are 10,000 ended rows, beside those that last; a lease that none
+// of that concerns stays.
+TEST_F(Allocations, OfANodeAreBounded) {
+  database_->execute("BEGIN");
+  for (int i = 0; i <= 600; ++i) {
+    std::vector<HeldGpus::Gpu> gpus = {leased(20, "night", 0)};
+    for (std::size_t gpu = 0; gpu < 20; ++gpu) gpus.push_back(leased(gpu, i % 2 == 0 ? "even" : "odd", i));
+    hear(i, std::move(gpus));
+  }
+  database_->execute("COMMIT");
+  const FleetAllocations all = table_->read(kEpoch, kEpoch + kLong);
+  EXPECT_EQ(all.allocations.size(), static_cast<std::size_t>(AllocationTable::kMostKeptOfNode) + 21);
+  EXPECT_EQ(all.allocations.back().until, kEpoch + Seconds(101));
+  open();
+  EXPECT_EQ(told().size(), all.allocations.size());
+}
+
+TEST_F(Allocations, OfANodeHaveNoMoreGpusThanANodeMay) {
+  std::vector<HeldGpus::Gpu> gpus;
+  for (std::size_t gpu = 0; gpu < 1000; ++gpu) gpus.push_back(free_gpu(gpu));
+  hear(1, gpus);
+  hear(2, gpus);
+  EXPECT_EQ(told().size(), AllocationTable::kMostGpus);
+}
+
+// A text of 400 bytes of which JSON makes six each is 2,400 bytes: of 3,000 that ended less than 2,500 are 6 MB.
+TEST_F(Allocations, AreToldInSoManyBytes) {
+  database_->execute("BEGIN");
+  const std::string text(400, '\x01');
+  for (int i = 0; i <= 1000; ++i) {
+    std::vector<HeldGpus::Gpu> gpus;
+    for (std::size_t gpu = 0; gpu < 3; ++gpu) gpus.push_back(leased(gpu, text + (i % 2 == 0 ? "even" : "odd"), i));
+    hear(i, std::move(gpus));
+  }
+  database_->execute("COMMIT");
+  const FleetAllocations all = table_->read(kEpoch, kEpoch + kLong);
+  EXPECT_LT(dump_json(to_json(all)).size(), AllocationTable::kMostToldBytes);
+  EXPECT_GT(all.allocations.size(), 2000u);
+  EXPECT_LT(all.allocations.size(), 2500u);
+  const Seconds oldest = all.allocations.back().until;
+  EXPECT_TRUE(all.complete_from == oldest || all.complete_from == oldest - Seconds(1.0));
+}
+
+// A machine whose clock was an hour ahead until it had asked a time server.
+TEST_F(Allocations, GoOnWhenTheClockIsSetBack) {
+  hear(1, {free_gpu(0), leased(1, "night", 0)});
+  hear(2, {leased(0, "day", 1.5), leased(1, "night", 0)});
+  hear(3600, {free_gpu(0), leased(1, "night", 3598)});
+  hear(3601, {leased(0, "late", 3600.5), leased(1, "night", 3598)});
+  hear(10, {leased(0, "late", 9), leased(1, "night", 0)});
+  const std::vector<std::string> wanted = {"n1:0 late 10-11...", "n1:1 night 10-11...", "n1:0 free 1-1.5",
+                                           "n1:0 day 1.5-2", "n1:1 night 0-2"};
+  hear(11, {leased(0, "late", 9), leased(1, "night", 0)});
+  EXPECT_THAT(told(), UnorderedElementsAreArray(wanted));
+  open();
+  EXPECT_THAT(told(), UnorderedElementsAreArray(wanted));
+  hear(12, {free_gpu(0), leased(1, "night", 0)});
+  EXPECT_THAT(told(11), UnorderedElementsAre("n1:0 late 10-12", "n1:0 free 12-12...", "n1:1 night 10-12..."));
+}
+
+// As above while the server was away; a node that it no longer asks has no answer that would set its rows right.
+TEST_F(Allocations, GoOnWhenTheClockWasSetBackBetweenTwoServers) {
+  hear(3600, {leased(0, "day", 3500)});
+  hear(3600, {leased(0, "night", 0)}, "n2");
+  open();
+  table_->drop(kEpoch + Seconds(10));
+  EXPECT_THAT(told(), ElementsAre("n2:0 night 0-10"));
+  hear(10, {leased(0, "day", 5)});
+  hear(11, {leased(0, "day", 5)});
+  EXPECT_THAT(told(), UnorderedElementsAre("n1:0 day 10-11...", "n2:0 night 0-10"));
+}
+
+// A clock that is two years ahead for one look an hour costs a day of the past for each, from its old end.
+TEST_F(Allocations, OutliveAClockThatIsFarAhead) {
+  for (int day = 1; day <= 5; ++day) {
+    const double time = kLong.value() * day;
+    for (const double second : {0.0, 1.0}) hear(time + second, {leased(0, day % 2 == 0 ? "even" : "odd", time)});
+  }
+  ASSERT_EQ(told().size(), 5u);
+  table_->drop(kEpoch + Seconds(7e7));
+  // Each ended a second after its begin, as the node was silent then.
+  EXPECT_EQ(told().size(), 4u);
+  table_->drop(kEpoch + kLong * 6.0);
+  EXPECT_EQ(told().size(), 4u);
+  for (int i = 0; i < 10; ++i) table_->drop(kEpoch + Seconds(7e7));
+  EXPECT_THAT(told(), IsEmpty()) << "after all that time it is the truth";
 }
 
 // What was taken back is not there, and the next answer goes on from what was there before.

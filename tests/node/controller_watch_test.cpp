@@ -1,17 +1,23 @@
-// A planning server that asks the controller of a cluster: what that tells, and that it is silent.
+// A planning server that asks the controller of a cluster: what that tells, that it is silent, and that it is hostile.
 #include "fleet/controller_watch.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <functional>
+#include <future>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 #include <nlohmann/json.hpp>
 
 #include "controller/controller_server.h"
 #include "controller/controller_site.h"
+#include "net/event_loop.h"
+#include "net/router.h"
+#include "net/server.h"
 #include "server/test_server.h"
 
 namespace flyball {
@@ -50,6 +56,60 @@ class ServedSite {
   std::unique_ptr<ControllerServer> server_;
   std::thread thread_;
 };
+
+// What answers every question for a status with the same text, or, where that is empty, never.
+class FixedController {
+ public:
+  FixedController(const std::string& socket, const std::string& answer) {
+    Router router;
+    router.add(
+        {"GET", "/v1/cluster/status", AsyncHandler([this, answer](const Request& /*request*/, const Reply& reply) {
+           if (!answer.empty()) return reply.send(text_response("application/json", answer));
+           if (unanswered_.empty()) asked_.set_value();
+           unanswered_.push_back(reply);
+         })});
+    server_ = std::make_unique<HttpServer>(loop_, std::move(router), ServerLimits());
+    server_->listen_unix(socket, 0600);
+    thread_ = std::thread([this] { loop_.run(); });
+  }
+  ~FixedController() {
+    loop_.post([this] { server_->stop(Seconds(0.01), [this] { loop_.stop(); }); });
+    thread_.join();
+  }
+  FixedController(const FixedController&) = delete;
+  FixedController& operator=(const FixedController&) = delete;
+
+  void wait_until_asked() { asked_.get_future().wait(); }
+
+ private:
+  EventLoop loop_;
+  std::promise<void> asked_;
+  std::vector<Reply> unanswered_;
+  std::unique_ptr<HttpServer> server_;
+  std::thread thread_;
+};
+
+// Asks once.
+ControllerWatchOptions options_of(const std::string& socket) {
+  ControllerWatchOptions options;
+  options.address = socket;
+  options.call_limit = options.period = options.silent_after = Seconds(600);
+  return options;
+}
+
+nlohmann::json whole_of(const Response& response) {
+  return nlohmann::json::parse(response.body + (response.tail ? *response.tail : ""));
+}
+
+nlohmann::json told_by(const ControllerWatch& watch) {
+  for (int i = 0; i < 600; ++i) {
+    nlohmann::json told = whole_of(watch.response());
+    if (!told["status"].is_null() || told["trouble"] != "") return told;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  ADD_FAILURE() << "the controller was never heard";
+  return {};
+}
 
 nlohmann::json ask_cluster_until(Client& client, const std::function<bool(const nlohmann::json&)>& wanted) {
   nlohmann::json told;
@@ -101,9 +161,57 @@ TEST(ControllerWatch, TellsWhatTheControllerToldAndWhenItIsSilent) {
 }
 
 TEST(ControllerWatch, AsksNobodyWithoutAnAddress) {
-  const WatchedController told = ControllerWatch({}).told();
-  EXPECT_EQ(told.address, "");
-  EXPECT_FALSE(told.status);
+  const nlohmann::json told = whole_of(ControllerWatch({}).response());
+  EXPECT_EQ(told["address"], "");
+  EXPECT_TRUE(told["status"].is_null());
+}
+
+TEST(ControllerWatch, WritesWhatItWasToldOnce) {
+  const testing::TempFolder folder;
+  nlohmann::json status = {{"last_decisions", nlohmann::json::array()}};
+  for (int job = 1; job <= 150; ++job) status["last_decisions"].push_back({{"time_s", 1.8e9}, {"job", job}});
+  const FixedController controller(folder / "controller.sock", status.dump());
+  const ControllerWatch watch(options_of(folder / "controller.sock"));
+  const nlohmann::json told = told_by(watch);
+  EXPECT_EQ(told["address"], folder / "controller.sock");
+  EXPECT_EQ(told["silent"], false);
+  EXPECT_GE(told["age_s"], 0.0);
+  EXPECT_EQ(told["status"]["budget_w"], 0.0);
+  const nlohmann::json& decisions = told["status"]["last_decisions"];
+  ASSERT_EQ(decisions.size(), ClusterRunStatus::kMostDecisions);
+  EXPECT_EQ(decisions.back()["job"], 100) << "the newest are first";
+  ASSERT_TRUE(watch.response().tail);
+  EXPECT_EQ(watch.response().tail, watch.response().tail);
+}
+
+// What would cost the server or its pages much, or lies beyond all clocks and clusters, is no answer.
+TEST(ControllerWatch, RefusesWhatCannotBe) {
+  const testing::TempFolder folder;
+  const std::map<std::string, nlohmann::json> answers = {
+      {"budget_w", {{"budget_w", 1e10}}},
+      {"until_s", {{"until_s", 1e12}}},
+      {"time_s", {{"last_decisions", {{{"time_s", -1}, {"job", 1}}}}}},
+      {"planned_w", {{"last_decisions", {{{"time_s", 1}, {"job", 1}, {"planned_w", -1e10}}}}}},
+      {"measured_w", {{"jobs", {{{"job", 1}, {"measured_w", 2e9}}}}}},
+      {"body limit", {{"policy", std::string(3u << 20u, 'x')}}},
+  };
+  for (const auto& [word, answer] : answers) {
+    const std::string socket = folder / "controller.sock";
+    const FixedController controller(socket, answer.dump());
+    const nlohmann::json told = told_by(ControllerWatch(options_of(socket)));
+    EXPECT_TRUE(told["status"].is_null()) << word;
+    EXPECT_NE(told["trouble"].get<std::string>().find(word), std::string::npos) << word << ": " << told["trouble"];
+  }
+}
+
+TEST(ControllerWatch, EndsThoughTheControllerHangs) {
+  const testing::TempFolder folder;
+  auto controller = std::make_unique<FixedController>(folder / "controller.sock", "");
+  auto watch = std::make_unique<ControllerWatch>(options_of(folder / "controller.sock"));
+  controller->wait_until_asked();
+  const std::future<void> ended = std::async(std::launch::async, [&] { watch.reset(); });
+  EXPECT_EQ(ended.wait_for(std::chrono::seconds(120)), std::future_status::ready) << "a question may last 600 s";
+  controller.reset();
 }
 
 }  // namespace

@@ -176,6 +176,15 @@ TEST(WatchedGpu, HasNoIdentifierThatIsNone) {
   EXPECT_EQ(watched(gpu).lease, "0123456789abcdefABCDEF");
 }
 
+// What is longer than agents take is cut, here within an e with an acute accent, whose second byte would be the 201st.
+TEST(WatchedGpu, HasWordsOfABoundedLength) {
+  GpuStatus gpu;
+  gpu.lease.emplace();
+  const std::string cut(199, 'x');
+  gpu.lease->holder.name = gpu.lease->job = gpu.lease->purpose = cut + "\u00e9 and more";
+  for (const std::string& words : {watched(gpu).holder, watched(gpu).job, watched(gpu).purpose}) EXPECT_EQ(words, cut);
+}
+
 // Whoever reaches a server without an administrator's token may look, and no more.
 TEST_F(EndingLeases, IsNobodysWithoutAnAdministratorsToken) {
   PlanningServerOptions open = options();

@@ -25,6 +25,23 @@ HOSTILE = {"markup": SCRIPT, "arabic": "\u202eمهمة \u202e تدريب", "long
 NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "allocations", "many_gpus", "scheduler",
          "silence", "restart", "looks", "hostile", "leases", "agent", "bill", "what_if", "what_if_file", "iteration")
 PROFILE = BUILD.parent / "examples" / "profiles" / "gpt3-1.3b-a100-4stage.csv"
+# The widths of the bars of jobs in each row that has some, in px.
+BARS_OF_JOBS = """() => [...document.querySelectorAll('.allocations .row')]
+  .map(row => [...row.querySelectorAll('.bar')].filter(bar => bar.dataset.job).map(bar => bar.getBoundingClientRect().width))
+  .filter(row => row.length > 0)"""
+# How many nodes 50 moves within one frame change before it, and how many marks there are after it.
+POINT_AT_MANY = """async () => {
+  const rows = document.querySelector('.allocations .rows');
+  const box = rows.getBoundingClientRect();
+  const observer = new MutationObserver(() => {});
+  observer.observe(rows, {childList: true, subtree: true});
+  for (let i = 0; i < 50; ++i) {
+    rows.dispatchEvent(new PointerEvent('pointermove', {bubbles: true, movementX: 1, clientX: box.right - 100 + i, clientY: box.top + 9}));
+  }
+  const changes = observer.takeRecords().length;
+  await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+  return [changes, rows.querySelectorAll('.chosen').length];
+}"""
 LONG_MS = 120 * 1000  # ms; nothing here is about speed
 
 
@@ -495,12 +512,26 @@ class Tests(BrowserTests):
             expect(page.locator(".allocations .row")).to_have_count(14 * 8)
             expect(page.locator(".allocations .row text")).to_have_count(0)
             expect(page.locator(".legend a")).to_have_count(12)
+            widths = page.evaluate(BARS_OF_JOBS)
+            # Each has lasted for 60 s of the 600 that are shown, of which the names take 79 px. The oldest may be cut.
+            wanted = (page.evaluate("document.querySelector('.allocations .rows').clientWidth") - 79) * .1
+            self.check("many_gpus", len(widths) == 12 * 8 and all(
+                abs(one - wanted) < .2 for row in widths for one in row[-4:]), f"bars of 60 s are no {wanted} px: {widths[:2]}")
+            pointed = page.evaluate(POINT_AT_MANY)
+            self.check("many_gpus", pointed == [0, 1], f"50 moves of the pointer drew and framed {pointed}")
             page.locator(".allocations").focus()
+            page.keyboard.press("Escape")
             for _ in range(14 * 8 + 1):
                 page.keyboard.press("ArrowDown")
-            expect(page.locator(".saying")).to_contain_text("rack-12-node-11, GPU 7: not known")
+            saying = page.locator(".saying")
+            expect(saying).to_have_text(re.compile("^rack-12-node-11, GPU 7: not known, from .*[0-9].* until now$"))
             page.keyboard.press("ArrowLeft")
-            expect(page.locator(".saying")).to_contain_text("rack-12-node-11, GPU 7: job job-11 by alice")
+            expect(saying).to_contain_text("rack-12-node-11, GPU 7: job job-11 by alice")
+            for _ in range(10):
+                page.keyboard.press("ArrowLeft")
+            for _ in range(2):
+                expect(saying).to_contain_text("rack-12-node-11, GPU 7: not known, from before what is shown until ")
+                page.wait_for_timeout(2500)  # ms, in which the stretch that is shown moves on
             self.looked_at(page, f"many-gpus-{width}")
             page.context.close()
 

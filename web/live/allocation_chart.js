@@ -132,6 +132,9 @@ class AllocationChart {
     /** @type {number | null} px, where dragging began */
     this.dragged = null;
     this.pointer = 0;
+    this.frame = 0;  // the browser's number of the frame before which the marks are renewed; 0: none
+    this.marks = drawn('g', {});
+    this.at = (/** @type {number} */ _time) => kLeft;  // px from the picture's left
     this.rows = make('div', {class: 'rows'});
     this.axis = make('div', {class: 'axis', 'aria-hidden': 'true'});
     this.plot = make('div', {class: 'allocations', tabindex: 0, role: 'group',
@@ -303,31 +306,32 @@ class AllocationChart {
       }
       picture.append(row);
     }
-    this.mark(picture, at);
+    this.at = at;
+    picture.append(this.marks);
     this.rows.replaceChildren(picture);
     this.axis.replaceChildren(drawn('svg', {width, height: 18}, ...ticks.map(({v, label}) =>
       drawn('text', {class: 'soft', x: at(v), y: 13, 'text-anchor': at(v) > width - 3.5 * label.length ? 'end' : 'middle'},
         label))));
     this.explain([...shown.values()], now);
-    this.tell();
+    this.mark();
     this.tabulate();
   }
 
-  /**
-   * Frames what a reader looks at, and what is dragged over.
-   * @param {Element} picture
-   * @param {(time: number) => number} at
-   */
-  mark(picture, at) {
+  /** Frames what a reader looks at, and what is dragged over, and says the former; draws no bar anew. */
+  mark() {
     const lane = this.chosen && this.lanes[this.chosen.lane];
     const one = this.chosenStretch();
+    this.marks.replaceChildren();
     if (lane && one) {
-      picture.append(drawn('rect', {class: 'chosen', x: at(one.from), y: lane.y - 1, width: Math.max(at(one.until) - at(one.from), 2),
+      const x = this.at(one.from);
+      this.marks.append(drawn('rect', {class: 'chosen', x, y: lane.y - 1, width: Math.max(this.at(one.until) - x, 2),
         height: lane.height}));
     }
-    if (this.dragged === null) return;
-    picture.append(drawn('rect', {class: 'dragged', x: Math.min(this.dragged, this.pointer), y: 0,
-      width: Math.abs(this.pointer - this.dragged), height: this.height}));
+    if (this.dragged !== null) {
+      this.marks.append(drawn('rect', {class: 'dragged', x: Math.min(this.dragged, this.pointer), y: 0,
+        width: Math.abs(this.pointer - this.dragged), height: this.height}));
+    }
+    this.tell(lane, one);
   }
 
   /**
@@ -357,23 +361,26 @@ class AllocationChart {
     if (!lane) return null;
     const {time} = /** @type {{time: number}} */ (this.chosen);
     const all = this.stretchesOf(lane);
-    return all.find(one => one.from <= time && time < one.until) || all[all.length - 1] || null;
+    return all.find(one => time < one.until) || all[all.length - 1] || null;  // the first, once all that was chosen is past
   }
 
-  /** Says what a reader looks at. */
-  tell() {
-    const one = this.chosenStretch();
-    const lane = this.chosen && this.lanes[this.chosen.lane];
+  /**
+   * Says what a reader looks at, in words that stay the same while nothing happens: they are read aloud when they change.
+   * @param {Lane | null | undefined} lane
+   * @param {Stretch | null} one
+   */
+  tell(lane, one) {
     let words = '';
     if (lane && one) {
       const {held} = one;
       const rank = held && typeof held.rank === 'number' ? `, rank ${held.rank}` : '';
       const by = held?.job ? ` by ${held.holder}` : '';
-      const from = held ? held.from_s : one.from / 1000;
-      const until = held ? this.endOf(held) / 1000 : one.until / 1000;
-      const lasts = held && !held.ended && until * 1000 >= serverTime() - 1000;
-      words = `${nameOf(lane)}: ${held?.job ? 'job ' : ''}${this.whoOf(held)}${rank}${by}, from ${momentText(from)} ` +
-        (lasts ? 'until now' : `until ${momentText(until)}`);
+      const until = held ? this.endOf(held) : one.until;
+      const isCut = !held && one.from <= this.window.range[0];
+      const lasts = !held?.ended && until >= serverTime() - 1000;
+      words = `${nameOf(lane)}: ${held?.job ? 'job ' : ''}${this.whoOf(held)}${rank}${by}, from ` +
+        (isCut ? 'before what is shown' : momentText(held ? held.from_s : one.from / 1000)) +
+        (lasts ? ' until now' : ` until ${momentText(until / 1000)}`);
     }
     if (this.saying.textContent !== words) this.saying.textContent = words;
   }
@@ -413,7 +420,7 @@ class AllocationChart {
     else if (event.key === 'ArrowRight') this.chosen = {...now, time: Math.min(one?.until || Infinity, this.window.range[1] - 1)};
     else return;
     event.preventDefault();
-    this.follow();
+    this.mark();
     const at = this.chosen && this.lanes[this.chosen.lane];
     if (at) this.rows.scrollTop = Math.min(Math.max(this.rows.scrollTop, at.y + at.height - this.rows.clientHeight), at.y);
   }
@@ -451,7 +458,10 @@ class AllocationChart {
     const {x, time, lane} = this.whereIs(event);
     this.pointer = x;
     if (this.dragged === null) this.chosen = lane < 0 ? null : {lane, time};
-    this.follow();
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      this.mark();
+    });
   }
 
   /** @param {PointerEvent} event */
@@ -461,7 +471,7 @@ class AllocationChart {
     const {x, time, lane} = this.whereIs(event);
     if (begin === null || Math.abs(x - begin) < 4) {
       this.chosen = lane < 0 ? null : {lane, time};
-      this.follow();
+      this.mark();
       return;
     }
     const [from, until] = this.window.range;
