@@ -104,7 +104,7 @@ nlohmann::json whole_of(const Response& response) {
 nlohmann::json told_by(const ControllerWatch& watch) {
   for (int i = 0; i < 600; ++i) {
     nlohmann::json told = whole_of(watch.response());
-    if (!told["status"].is_null() || told["trouble"] != "") return told;
+    if (!told["status"].is_null() || !told["trouble"].get<std::string>().empty()) return told;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   ADD_FAILURE() << "the controller was never heard";

@@ -191,17 +191,18 @@ class Tests(BrowserTests):
 
     def zoom(self):
         page = self.open(f"jobs/{JOB}")
-        plot = page.locator(".plot canvas").last
-        expect(plot).to_be_visible()
-        box = page.locator(".plot").first.bounding_box()
-        y = box["y"] + box["height"] / 2
-        page.mouse.move(box["x"] + box["width"] * .7, y)
+        expect(page.locator(".plot canvas").last).to_be_visible()
+        plot = page.locator(".plot").first
+        size = plot.bounding_box()
+        at = {share: {"x": size["width"] * share, "y": size["height"] / 2} for share in (.7, .8)}
+        plot.hover(position=at[.7])  # which waits until the page stands still
         page.mouse.down()
-        page.mouse.move(box["x"] + box["width"] * .9, y, steps=5)
+        box = plot.bounding_box()
+        page.mouse.move(box["x"] + box["width"] * .9, box["y"] + box["height"] / 2, steps=5)
         page.mouse.up()
         pressed = page.get_by_role("button", name="the last 10 minutes")
         expect(pressed).to_have_attribute("aria-pressed", "false")
-        page.mouse.dblclick(box["x"] + box["width"] * .8, y)
+        plot.dblclick(position=at[.8])
         expect(pressed).to_have_attribute("aria-pressed", "true")
         page.context.close()
 
@@ -463,6 +464,9 @@ class Tests(BrowserTests):
         page.screenshot(path=PICTURES / "allocations-silent.png", full_page=True)
         self.world.start_agent("n2")
         self.wait_for_bars(page, {**ours, **others})
+        # What is not known: before the window, while the server was away, while the agent was.
+        page.wait_for_function(
+            "document.querySelectorAll(\".row[data-node=n2][data-gpu='0'] .bar.unknown\").length >= 3")
         # By keyboard alone: the first GPU, the one below, its job.
         plot.focus()
         saying = page.locator(".saying")

@@ -3,6 +3,7 @@
 // Every forward and backward takes 0.1 s at 1400 MHz and 40 J, or 0.125 s at 1000 MHz and 25 J; a stage that waits
 // draws 50 W. At maximum clocks an iteration of two stages and M microbatches takes (M + 1) * 0.2 s, of which each
 // stage waits for 0.2 s: 4 M * 40 J and 2 * 0.2 s * 50 W.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,8 +31,7 @@ std::string profile_text(int stages = 2) {
   std::string text = "stage,instruction,frequency,time,energy\n";
   for (int stage = 0; stage < stages; ++stage) {
     for (const char* instruction : {"forward", "backward"}) {
-      const std::string head = std::to_string(stage) + "," + instruction;
-      text += head + ",1400,0.1,40\n" + head + ",1000,0.125,25\n";
+      text += fmt::format("{0},{1},1400,0.1,40\n{0},{1},1000,0.125,25\n", stage, instruction);
     }
   }
   return text;

@@ -18,6 +18,7 @@
 
 const kMostLanes = 64;  // more GPUs than that share a row with those of their node
 const kMostListed = 500;  // rows of the table
+const kUnheardFor = 4;  // s; after that a node is silent
 const kLeft = 74;  // px, as wide as the names of other charts' values
 const kRight = 5;
 const kLaneHeight = 16;
@@ -71,7 +72,7 @@ const legendEntry = (css, name, count) => make('span', {}, make('i', {class: 'do
 
 /** Of all GPUs; only what may have changed is asked for again. */
 class Allocations {
-  /** @param {Asker} source */
+  /** @param {Source} source */
   constructor(source) {
     this.source = source;
     /** @type {Map<string, Allocation>} by node, GPU and begin */
@@ -81,16 +82,20 @@ class Allocations {
     this.completeFrom = 0;
   }
 
-  /**
-   * Asks at most every two seconds and, where there is much, every ten.
-   * @param {number} span s
-   */
+  /** The time from one question to the next, in s. */
+  get pause() {
+    return this.all.size > 1000 ? 10 : 2;
+  }
+
+  /** @param {number} span s */
   async renew(span) {
     const now = serverTime() / 1000;
     const whole = span !== this.span;
-    if (!whole && now - this.asked < (this.all.size > 1000 ? 10 : 2)) return;
-    // What had ended well before the last answer has not changed since.
-    const from = whole ? now - span : this.asked - 15;
+    if (!whole && now - this.asked < this.pause) return;
+    // What had ended well before the last answer has not changed since, but for what the end of a silence has ended.
+    const ended = [...this.all.values()].filter(one => !one.ended && this.source.nodes.get(one.node)?.silent === false)
+      .map(one => one.until_s);
+    const from = whole ? now - span : Math.min(this.asked - 15, ...ended);
     this.asked = now;
     this.span = span;
     let told;
@@ -212,7 +217,10 @@ class AllocationChart {
    * @param {Allocation} held
    */
   endOf(held) {
-    const goesOn = !held.ended && this.source.state === 'live' && this.source.nodes.get(held.node)?.silent === false;
+    // What was not told again since a silence may have ended in it.
+    const isNews = serverTime() - held.until_s * 1000 < 1000 * (this.past.pause + kUnheardFor);
+    const goesOn = !held.ended && isNews && this.source.state === 'live' &&
+      this.source.nodes.get(held.node)?.silent === false;
     return goesOn ? Math.max(serverTime(), held.until_s * 1000) : held.until_s * 1000;
   }
 
