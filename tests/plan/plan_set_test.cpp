@@ -86,9 +86,9 @@ TEST(PlanSet, GreatNumbersAreCharactersToo) {
   types[0].instruction = "forward";
   types[0].options = {{Megahertz(1410), Seconds(0.001), Joules(1)}};
   std::vector<ComputationDag::Edge> edges;
-  for (int i = 1; i < kCount; ++i) edges.emplace_back(i - 1, i);
-  edges.emplace_back(0, kCount - 1);
-  edges.emplace_back(0, 1000);
+  for (int i = 1; i < kCount; ++i) edges.push_back({i - 1, i});
+  edges.push_back({0, kCount - 1});
+  edges.push_back({0, 1000});
   const ComputationDag dag("", 1, types, std::vector<Computation>(kCount), edges);
   const ClockPlan plan(kCount, 0);
   const std::vector<Nanoseconds> durations = plan_durations(dag, plan);
