@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -93,14 +94,18 @@ std::string plan_asked(const Asked& asked, const std::function<bool()>& goes_on)
 
 struct WhatIf::AtWork {
   std::atomic<bool> stopping{false};
-  std::size_t all = 0;  // this and what follows in the loop's thread alone
+  std::map<std::uint64_t, Reply> waiting;  // by the number of the request; this and what follows in the loop's thread
+  std::uint64_t last = 0;
   std::map<std::string, std::size_t> of_party;
 };
 
 WhatIf::WhatIf(JobBook& book, const Access& access)
     : book_(book), access_(access), at_work_(std::make_shared<AtWork>()) {}
 
-void WhatIf::stop() { at_work_->stopping = true; }
+void WhatIf::stop() {
+  at_work_->stopping = true;
+  for (const auto& [number, reply] : at_work_->waiting) reply.fail(HttpError(503, "the server is stopping"));
+}
 
 void WhatIf::add_routes(Router& router) {
   router.add({"POST", "/v1/what-if",
@@ -120,11 +125,12 @@ void WhatIf::answer(const Request& request, const Reply& reply) {
   const std::string party = access_.party_of(request);
   const auto known = at_work_->of_party.find(party);
   const std::size_t of_party = known == at_work_->of_party.end() ? 0 : known->second;
-  if (at_work_->all >= kMostAtOnce || of_party >= kMostOfParty) {
+  if (at_work_->waiting.size() >= kMostAtOnce || of_party >= kMostOfParty) {
     throw HttpError(503, "as much is being planned as this server does at once; ask again in a few seconds", {},
                     {{"Retry-After", "5"}});
   }
-  ++at_work_->all;
+  const std::uint64_t number = ++at_work_->last;
+  at_work_->waiting.emplace(number, reply);
   at_work_->of_party[party] = of_party + 1;
   const auto made = std::make_shared<std::string>();
   // As if each took as long as it may: other work comes first, and the thread for short plans is left to jobs.
@@ -136,8 +142,8 @@ void WhatIf::answer(const Request& request, const Reply& reply) {
           return std::chrono::steady_clock::now() < until && !reply.abandoned() && !at_work->stopping;
         });
       },
-      [at_work = at_work_, party, made, reply](const std::exception_ptr& error) {
-        --at_work->all;
+      [at_work = at_work_, number, party, made, reply](const std::exception_ptr& error) {
+        at_work->waiting.erase(number);
         if (--at_work->of_party[party] == 0) at_work->of_party.erase(party);
         if (error) return reply.fail(error);
         reply.send(text_response("application/json", std::move(*made)));
