@@ -99,7 +99,8 @@ void PlanningQueue::run(Entry& entry) {
   } catch (...) {
     error = std::current_exception();
   }
-  post_([done = std::move(entry.done), error] { done(error); });
+  // Moved, so that the loop's thread alone lets go of the exception.
+  post_([done = std::move(entry.done), error = std::move(error)] { done(error); });
 }
 
 void PlanningQueue::plan(Entry& entry) {
