@@ -170,16 +170,21 @@ class OneStageJob {
   std::thread thread_;
 };
 
+// Takes its time for every clock, and draws 100 W.
+SessionGpu two_clock_gpu() {
+  SessionGpu gpu;
+  gpu.clocks = {Megahertz(1410), Megahertz(1200)};
+  gpu.sink = std::make_unique<SlowSink>();
+  gpu.meter = {"GPU:0", [] { return MeterReading{Watts(100), std::nullopt}; }};
+  return gpu;
+}
+
 // The whole call of a training loop, the type's name looked up, while a schedule is in force that changes the clock
 // with every computation. `call` asks for the clock.
 template <class Call>
 void measure_asking(benchmark::State& state, Call call) {
   const OneStageJob job;
-  SessionGpu gpu;
-  gpu.clocks = {Megahertz(1410), Megahertz(1200)};
-  gpu.sink = std::make_unique<SlowSink>();
-  gpu.meter = {"GPU:0", [] { return MeterReading{Watts(100), std::nullopt}; }};
-  Session session(job.session(), std::move(gpu));
+  Session session(job.session(), two_clock_gpu());
   job.report_profile();
   // Longer than the step that is measured: clocks of a step that takes longer than at maximum clocks are given up.
   while (session.state().schedule_version == 0) {
@@ -304,11 +309,7 @@ void session_measured_step(benchmark::State& state) {
   const bool in_stream = state.range(0) != 0;
   const SimulatedStream stream(false);
   const OneStageJob job;
-  SessionGpu gpu;
-  gpu.clocks = {Megahertz(1410), Megahertz(1200)};
-  gpu.sink = std::make_unique<SlowSink>();
-  gpu.meter = {"GPU:0", [] { return MeterReading{Watts(100), std::nullopt}; }};
-  Session session(job.session(), std::move(gpu));
+  Session session(job.session(), two_clock_gpu());
   job.report_profile();
   int steps = 0;
   while (session.state().schedule_version == 0 || steps % 2 == 1) {
@@ -356,11 +357,7 @@ void session_coming_clock_in_stream(benchmark::State& state) {
   options.job.microbatches = 4;  // more would be queued than clocks are asked ahead for
   options.job.clocks_ahead = state.range(0) != 0;
   options.job.switch_latency = Seconds(0.005);
-  SessionGpu gpu;
-  gpu.clocks = {Megahertz(1410), Megahertz(1200)};
-  gpu.sink = std::make_unique<SlowSink>();
-  gpu.meter = {"GPU:0", [] { return MeterReading{Watts(100), std::nullopt}; }};
-  Session session(options, std::move(gpu));
+  Session session(options, two_clock_gpu());
   job.report_profile();
   std::vector<double> costs;
   const auto step = [&](bool planned) {

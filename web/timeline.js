@@ -83,7 +83,8 @@ class Timelines {
   show(set, iterations) {
     const first = this.set === null;
     this.set = set;
-    this.rows = iterations.map(one => new TimelineRow(set, one));
+    const before = this.rows;
+    this.rows = iterations.map(one => before.find(row => row.iteration === one) || new TimelineRow(set, one));
     this.longest = 1.002 * Math.max(1, ...iterations.map(one => one.timing.end));
     this.measure();
     this.colours = new PowerColours(set, iterations);

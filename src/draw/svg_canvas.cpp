@@ -123,8 +123,8 @@ void SvgCanvas::path(std::string_view outline, std::string_view title) {
   fmt::format_to(std::back_inserter(body_), "<path d=\"{}\"{}", outline, element_end("path", title));
 }
 
-void SvgCanvas::label(std::string_view x, std::string_view content) {
-  fmt::format_to(std::back_inserter(body_), "<text x=\"{}\">{}</text>", x, escape_markup(content));
+void SvgCanvas::label(double x, std::string_view content) {
+  fmt::format_to(std::back_inserter(body_), "<text x=\"{}\">{}</text>", coordinate(x), escape_markup(content));
 }
 
 void SvgCanvas::text(double x, double y, std::string_view content, std::string_view css, Anchor anchor) {

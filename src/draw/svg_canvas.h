@@ -37,10 +37,9 @@ class SvgCanvas {
   void polygon(const Points& points, std::string_view css, std::string_view title = {});
   // Draws text. "_{...}" in the content, once at most, is set as an index.
   void text(double x, double y, std::string_view content, std::string_view css, Anchor anchor = Anchor::kStart);
-  // The next two take style and fill from the group: a path, and text at the height of the group's origin, whose `x` is
-  // a length or a percentage.
+  // The next two take style and fill from the group: a path, and text at the height of the group's origin.
   void path(std::string_view outline, std::string_view title = {});
-  void label(std::string_view x, std::string_view content);
+  void label(double x, std::string_view content);
   // Draws text that is turned by a quarter and reads upwards.
   void vertical_text(double x, double y, std::string_view content, std::string_view css);
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/index.h"
+#include "draw/palette.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
 
@@ -134,7 +135,7 @@ class TimelineDrawing {
     svg_.open_group(0.0, y + 14.5);
     for (const auto& [dark, texts] : labels) {
       svg_.open_group(fmt::format("class=\"tiny {}\" text-anchor=\"middle\"", dark ? "on-dark" : "on-light"));
-      for (const Label& label : texts) svg_.label(coordinate(label.x), label.text);
+      for (const Label& label : texts) svg_.label(label.x, label.text);
       svg_.close_group();
     }
     svg_.close_group();
@@ -190,7 +191,7 @@ class TimelineDrawing {
     svg_.close_group();
     svg_.open_group(0.0, y + 16.0);
     svg_.open_group("class=\"small soft\" text-anchor=\"middle\"");
-    for (const double t : ticks.values) svg_.label(coordinate(window_(t)), ticks.label(t));
+    for (const double t : ticks.values) svg_.label(window_(t), ticks.label(t));
     svg_.close_group();
     svg_.close_group();
   }
@@ -202,13 +203,32 @@ class TimelineDrawing {
   Window window_;
 };
 
-// How long each operation takes that occupies a stage.
-std::vector<Nanoseconds> stage_durations(const RealisedPlan& plan) {
-  std::vector<Nanoseconds> durations;
-  for (int i = 0; i < plan.dag->size(); ++i) {
-    if (plan.dag->type_of(i).occupies_stage) durations.push_back(plan.durations[at(i)]);
+// Covers the mean power of every operation that occupies a stage, under both plans.
+PowerScale power_scale(const ReportInput& input) {
+  Watts least(1e9);
+  Watts most(0.0);
+  for (const RealisedPlan* plan : {&input.baseline, &input.chosen}) {
+    for (int i = 0; i < plan->dag->size(); ++i) {
+      if (!plan->dag->type_of(i).occupies_stage) continue;
+      least = std::min(least, mean_power(option_of(*plan, i)));
+      most = std::max(most, mean_power(option_of(*plan, i)));
+    }
   }
-  return durations;
+  return {std::min(least, most), most};
+}
+
+// The duration that the picture draws as wide as an operation should be: the median of the baseline's operations that
+// occupy a stage, but no less than the longer iteration divided by their number. However uneven the operations are, no
+// picture is then wider than so many of them side by side.
+Seconds usual_operation(const ReportInput& input) {
+  std::vector<Nanoseconds> durations;
+  for (int i = 0; i < input.baseline.dag->size(); ++i) {
+    if (input.baseline.dag->type_of(i).occupies_stage) durations.push_back(input.baseline.durations[at(i)]);
+  }
+  if (durations.empty()) return longest_iteration(input);
+  const auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
+  std::nth_element(durations.begin(), middle, durations.end());
+  return std::max(to_seconds(*middle), longest_iteration(input) / static_cast<double>(durations.size()));
 }
 
 void draw_names(SvgCanvas& svg, const ComputationDag& dag) {
@@ -273,19 +293,6 @@ Watts mean_power(const ClockOption& option) {
   return option.time > Seconds(0.0) ? option.energy / option.time : Watts(0.0);
 }
 
-PowerScale power_scale(const ReportInput& input) {
-  Watts least(1e9);
-  Watts most(0.0);
-  for (const RealisedPlan* plan : {&input.baseline, &input.chosen}) {
-    for (int i = 0; i < plan->dag->size(); ++i) {
-      if (!plan->dag->type_of(i).occupies_stage) continue;
-      least = std::min(least, mean_power(option_of(*plan, i)));
-      most = std::max(most, mean_power(option_of(*plan, i)));
-    }
-  }
-  return {std::min(least, most), most};
-}
-
 std::string short_label(const ComputationDag& dag, int operation) {
   const std::string label = dag.label(operation);
   return label.substr(0, label.find(' '));
@@ -316,14 +323,6 @@ std::string blocking_label(const PlanProblem& problem) {
 
 Seconds longest_iteration(const ReportInput& input) {
   return to_seconds(std::max({input.baseline.makespan, input.chosen.makespan, Nanoseconds{1}}));
-}
-
-Seconds usual_operation(const ReportInput& input) {
-  std::vector<Nanoseconds> durations = stage_durations(input.baseline);
-  if (durations.empty()) return longest_iteration(input);
-  const auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
-  std::nth_element(durations.begin(), middle, durations.end());
-  return std::max(to_seconds(*middle), longest_iteration(input) / static_cast<double>(durations.size()));
 }
 
 SvgCanvas timeline_picture(const ReportInput& input, int width) {

@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "draw/palette.h"
 #include "draw/svg_canvas.h"
 #include "report/report.h"
 
@@ -21,9 +20,6 @@ namespace flyball {
 // Returns the option's energy over its time; zero for options that take no time.
 [[nodiscard]] Watts mean_power(const ClockOption& option);
 
-// Returns a scale that covers the mean power of every operation that occupies a stage, under both plans.
-[[nodiscard]] PowerScale power_scale(const ReportInput& input);
-
 // Returns "F12" for an operation that is called "F12 stage 3".
 [[nodiscard]] std::string short_label(const ComputationDag& dag, int operation);
 
@@ -36,11 +32,6 @@ namespace flyball {
 
 // Returns the time of the longer of the two iterations, at least a nanosecond.
 [[nodiscard]] Seconds longest_iteration(const ReportInput& input);
-
-// Returns the duration that pictures draw as wide as an operation should be: the median duration of the baseline's
-// operations that occupy a stage, but no less than the longer iteration divided by their number. However uneven the
-// operations are, no picture is then wider than so many of them side by side.
-[[nodiscard]] Seconds usual_operation(const ReportInput& input);
 
 // Returns the timelines before and after as an element of a page, which draws these and those of the other plans on the
 // frontiers (web/plan_timeline.js). It needs scripts; timeline_picture() does not.

@@ -141,6 +141,7 @@ MeasuredIteration LastIteration::beside_plan() const {
   told.promised_time = kept_->promised;
   told.planned_time = to_seconds(last_planned);
   told.measured_time = to_seconds(last);
+  told.clock_changes = count_switches(dag, kept_->clocks);
   told.clocks = kept_->step.clocks;
   IterationOperations& operations = told.operations;
   operations.setting = add_types(dag, kept_->clocks, told.types);

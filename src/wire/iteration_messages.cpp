@@ -92,6 +92,8 @@ Record<MeasuredIteration> description_of(const MeasuredIteration* /*type*/) {
       .field("planned_time_s", &R::planned_time,
              "Time from the first computation's begin to the last one's end by the plan.")
       .field("measured_time_s", &R::measured_time, "The same as measured.")
+      .field("clock_changes", &R::clock_changes,
+             "Clock changes of all stages by the plan, from the iteration's end to the next one's begin included.")
       .field("clocks", &R::clocks, "By stage, how its rank knows the measured times (StepReport).")
       .field("types", &R::types, "Kinds of operations.")
       .field("operations", &R::operations, "The operations.")

@@ -63,7 +63,8 @@ struct MeasuredIteration {
   Seconds promised_time;
   Seconds planned_time;
   Seconds measured_time;
-  std::vector<StepClock> clocks;  // of the measured times, by stage
+  std::int64_t clock_changes = 0;  // of all stages by plan, from one iteration to the next included
+  std::vector<StepClock> clocks;   // of the measured times, by stage
   std::vector<IterationType> types;
   IterationOperations operations;
 };

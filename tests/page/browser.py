@@ -40,6 +40,16 @@ class BrowserTests:
         context.set_default_timeout(patience_ms)
         return context.new_page()
 
+    def open_file(self, path, width, scheme, patience_ms, fragment=""):
+        """A page in a file, which asks nobody for anything."""
+        page = self.new_page(width, scheme, patience_ms)
+        page.on("console", lambda message: self.check(
+            "console", message.type not in ("error", "warning"), message.text))
+        page.on("pageerror", lambda error: self.check("console", False, str(error)))
+        page.on("request", lambda request: self.check("requests", request.url.startswith("file:"), request.url))
+        page.goto(path.as_uri() + fragment)
+        return page
+
     def looked_at(self, page, name):
         """It fits, axe finds nothing serious, and its picture is kept."""
         wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")

@@ -91,12 +91,7 @@ class Tests(BrowserTests):
         return folder
 
     def open(self, file, width=1400, scheme="light", fragment=""):
-        page = self.new_page(width, scheme, LONG_MS)
-        page.on("console", lambda message: self.check(
-            "console", message.type not in ("error", "warning"), message.text))
-        page.on("pageerror", lambda error: self.check("console", False, str(error)))
-        page.on("request", lambda request: self.check("requests", request.url.startswith("file:"), request.url))
-        page.goto(file.as_uri() + fragment)
+        page = self.open_file(file, width, scheme, LONG_MS, fragment)
         expect(page.locator(".flame .box").first).to_be_visible()
         return page
 

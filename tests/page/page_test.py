@@ -10,21 +10,20 @@ import json
 import re
 import secrets
 import signal
-import subprocess
 import sys
 import time
 
 from playwright.sync_api import expect, sync_playwright
 
 from browser import CHROMIUM, PICTURES, WIDTHS, BrowserTests, prepare
-from world import BUILD, World, wait_until
+from what_if import WhatIfTests
+from world import World, wait_until
 
 JOB = "night"
 SCRIPT = "<script>window.hostile = 1</script><img src=x onerror='window.hostile = 2'>"
 HOSTILE = {"markup": SCRIPT, "arabic": "\u202eمهمة \u202e تدريب", "long": "x" * 200}
 NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "allocations", "many_gpus", "scheduler",
          "silence", "restart", "looks", "hostile", "leases", "agent", "bill", "what_if", "what_if_file", "iteration")
-PROFILE = BUILD.parent / "examples" / "profiles" / "gpt3-1.3b-a100-4stage.csv"
 # The widths of the bars of jobs in each row that has some, in px.
 BARS_OF_JOBS = """() => [...document.querySelectorAll('.allocations .row')]
   .map(row => [...row.querySelectorAll('.bar')].filter(bar => bar.dataset.job).map(bar => bar.getBoundingClientRect().width))
@@ -45,20 +44,10 @@ POINT_AT_MANY = """async () => {
 LONG_MS = 120 * 1000  # ms; nothing here is about speed
 
 
-def schedules():
-    """Those that the program knows, by the message's description."""
-    message = json.loads(subprocess.run([BUILD / "flyball", "messages", "WhatIfRequest", "--format", "json"], check=True,
-                                        capture_output=True).stdout)
-    return message["properties"]["schedule"]["oneOf"][0]["enum"]
+class Tests(WhatIfTests, BrowserTests):
+    job = JOB
+    script = SCRIPT
 
-
-def planners():
-    plan = json.loads(subprocess.run([BUILD / "flyball", "plan", PROFILE, "--microbatches", "2", "--planner", "all",
-                                      "--format", "json"], check=True, capture_output=True).stdout)
-    return [one["planner"] for one in plan["planners"]]
-
-
-class Tests(BrowserTests):
     def __init__(self, world, browser):
         super().__init__(browser)
         self.world = world
@@ -205,64 +194,6 @@ class Tests(BrowserTests):
         plot.dblclick(position=at[.8])
         expect(pressed).to_have_attribute("aria-pressed", "true")
         page.context.close()
-
-    # From a job's view to what other numbers and planners would do; the frontier is clicked, the timeline follows.
-    def what_if(self):
-        page = self.open(f"jobs/{JOB}")
-        page.orders.append(f"POST {self.world.address}/v1/what-if")
-        page.get_by_role("link", name="What other planners").click()
-        expect(page.locator("h1")).to_have_text("What if")
-        heading = page.locator(".timelines h3").nth(1)
-        expect(heading).to_contain_text("perseus: ")
-        expect(page.locator(".picker option")).to_have_count(len(planners()))
-        offered = page.locator("form.what-if select").nth(1).locator("option").evaluate_all(
-            "all => all.map(one => one.value)")
-        self.check("schedules", sorted(offered) == sorted(["", *schedules()]), f"the form has {offered}")
-        first = heading.text_content()
-        plot = page.locator(".frontier-chart .plot")
-        box = plot.bounding_box()
-        plot.click(position={"x": box["width"] * .8, "y": box["height"] * .8})
-        expect(heading).not_to_have_text(first)
-        page.get_by_role("button", name="Back to the chosen plan").click()
-        expect(heading).to_have_text(first)
-        page.get_by_label("Microbatches").fill("40")
-        page.keyboard.press("Enter")
-        expect(heading).not_to_have_text(first)
-        page.get_by_role("searchbox", name="Look for operations").fill("B39")
-        expect(page.locator(".said")).to_contain_text("found")
-        # The promise of the page: a point's timeline is there within a tenth of a second. Told, not judged.
-        print("  another plan's timeline after %.0f ms" % page.evaluate("""() => new Promise(done => {
-          const slider = document.querySelector('.picker input');
-          const begin = performance.now();
-          slider.value = slider.max;
-          slider.dispatchEvent(new Event('input'));
-          requestAnimationFrame(() => setTimeout(() => done(performance.now() - begin)));
-        })"""), flush=True)
-        page.get_by_label("Chunks").fill("7")
-        page.expected.append("400")
-        page.keyboard.press("Enter")
-        expect(page.locator(".alarm[role=status]")).to_contain_text("has not planned this")
-        page.context.close()
-
-    # A profile of one's own, at three widths, dark and light, and one that is none.
-    def what_if_file(self):
-        for width in WIDTHS:
-            for scheme in ("light", "dark"):
-                page = self.open("what-if", width, scheme)
-                page.orders.append(f"POST {self.world.address}/v1/what-if")
-                page.get_by_label("or a profile (CSV)").set_input_files(PROFILE)
-                page.get_by_label("Microbatches").fill("8")
-                page.get_by_role("button", name="Plan", exact=True).click()
-                expect(page.locator(".picker option")).to_have_count(len(planners()))
-                self.looked_at(page, f"what-if-{width}-{scheme}")
-                if width == 390:
-                    page.expected.append("400")
-                    page.get_by_label("or a profile (CSV)").set_input_files(
-                        {"name": "a.csv", "mimeType": "text/csv", "buffer": SCRIPT.encode()})
-                    page.get_by_role("button", name="Plan", exact=True).click()
-                    expect(page.locator(".alarm[role=status]")).to_contain_text("the profile")
-                    self.check("hostile", page.evaluate("window.hostile") is None, "a file has run as a script")
-                page.context.close()
 
     def straggler(self):
         page = self.open(f"jobs/{JOB}")

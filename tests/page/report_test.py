@@ -55,11 +55,7 @@ class Tests(BrowserTests):
         return folder / "report.html", json.loads((folder / "summary.json").read_text())
 
     def open(self, path, width=1400, scheme="light"):
-        page = self.new_page(width, scheme, LONG_MS)
-        page.on("console", lambda message: self.check("console", message.type not in ("error", "warning"),
-                                                      message.text))
-        page.on("pageerror", lambda error: self.check("console", False, str(error)))
-        page.goto(path.as_uri())
+        page = self.open_file(path, width, scheme, LONG_MS)
         expect(page.locator(".timelines canvas").nth(1)).to_be_visible()
         return page
 

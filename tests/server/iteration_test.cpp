@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/record.h"
@@ -79,6 +80,15 @@ TEST_F(IterationTest, RunAsPlannedIsThePlansTimeline) {
   EXPECT_NEAR(one.promised_time.value(), ranks.schedules()[0].allowed_time.value(), 1e-9);
   EXPECT_NEAR(one.planned_time.value(), ranks.schedules()[0].iteration_time.value(), kRounding);
   EXPECT_NEAR(one.measured_time.value(), one.planned_time.value(), 100 * kRounding);
+  // By the ranks' own schedules: each computation's clock beside that of the next, the first behind the last.
+  std::int64_t changes = 0;
+  for (const RankSchedule& schedule : ranks.schedules()) {
+    int before = schedule.computations.back().clock_mhz;
+    for (const ScheduledComputation& next : schedule.computations)
+      changes += std::exchange(before, next.clock_mhz) != next.clock_mhz ? 1 : 0;
+  }
+  EXPECT_GT(changes, 0);
+  EXPECT_EQ(one.clock_changes, changes);
   using enum StepClock;
   EXPECT_EQ(one.clocks, (std::vector{kHost, kHost, kHost, kDevice}));
 

@@ -11,6 +11,7 @@
  * @property {number} promised_time_s
  * @property {number} planned_time_s
  * @property {number} measured_time_s
+ * @property {number} clock_changes
  * @property {string[]} clocks
  * @property {{instruction: string, letters: string, is_forward: boolean, occupies_stage: boolean, stage: number,
  *   settings: {clock_mhz: number, time_s: number, energy_j: number}[]}[]} types
@@ -27,21 +28,6 @@ const nanoseconds = time => typeof time === 'number' ? Math.round(time * 1e9) : 
 
 /** @param {Figure} time in s */
 const milliseconds = time => typeof time === 'number' ? (time * 1e3).toFixed(2) : kNothing;
-
-/**
- * How often the clocks of all stages change in an iteration, as planned: also from its end to the next one's begin.
- * @param {MeasuredIteration} told
- */
-function clockChanges({types, operations}) {
-  /** @type {number[][]} clocks by stage, in order */
-  const clocks = [];
-  for (const [i, type] of operations.type.entries()) {
-    const {stage, settings} = types[type];
-    const clock = settings[operations.setting[i]].clock_mhz;
-    if (clock > 0) (clocks[stage] ||= []).push(clock);
-  }
-  return clocks.reduce((sum, of) => sum + of.filter((clock, at) => clock !== of[(at + 1) % of.length]).length, 0);
-}
 
 class IterationView {
   /**
@@ -105,10 +91,9 @@ class IterationView {
     const host = told.clocks.every(clock => clock === 'host');
     const whose = device ? 'Times are the GPUs\u2019.' : `Times ${host ? '' : 'of some stages '}are those of calls in the ` +
       'training\u2019s processes: the GPUs\u2019 only if these wait for them.';
-    const changes = clockChanges(told);
     return [title, make('p', {class: 'note'}, `Step ${told.step} by schedules of version ${told.version}, measured at ` +
       `${momentText(told.measured_at_s)}; promised ${timeText(told.promised_time_s)}; ` +
-      `${countText(changes, 'clock change')} by plan. ${whose}`),
+      `${countText(told.clock_changes, 'clock change')} by plan. ${whose}`),
     this.timelines.element, this.latest(told)];
   }
 
