@@ -142,7 +142,7 @@ TEST(WhatIf, AsksForTheRightToken) {
   EXPECT_EQ(status(kToken, job), 409u) << "it is the job's, which has no plan yet";
 }
 
-// What the job is planned with: three microbatches at most on the first stage, and a meter that cannot tell 5 %.
+// What the job is planned with: two microbatches on the first stage, one on the last, and 5 % of noise.
 TEST(WhatIf, KeepsToTheJobsMemoryAndNoise) {
   ServerThread server;
   Client client(server.port(), kToken);
