@@ -21,6 +21,11 @@ def prepare(patience_ms):
     PICTURES.mkdir(parents=True, exist_ok=True)
 
 
+def first_paint_ms(page):
+    """When the page first painted content. It may be loaded before it has painted, on a busy machine by far."""
+    return page.wait_for_function("performance.getEntriesByName('first-contentful-paint')[0]?.startTime").json_value()
+
+
 class BrowserTests:
     """Each test is a function of this name; what it finds wrong it tells check()."""
 

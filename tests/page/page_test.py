@@ -15,7 +15,7 @@ import time
 
 from playwright.sync_api import expect, sync_playwright
 
-from browser import CHROMIUM, PICTURES, WIDTHS, BrowserTests, prepare
+from browser import CHROMIUM, PICTURES, WIDTHS, BrowserTests, first_paint_ms, prepare
 from what_if import WhatIfTests
 from world import World, wait_until
 
@@ -125,7 +125,7 @@ class Tests(WhatIfTests, BrowserTests):
     def paints(self):
         page = self.open("", 1400)
         expect(page.locator(".tile").first).to_be_visible()
-        first = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
+        first = first_paint_ms(page)
         heap = page.evaluate("performance.memory.usedJSHeapSize")
         print(f"  first paint after {first:.0f} ms, {heap / 1e6:.0f} MB of JavaScript's heap", flush=True)
         page.context.close()

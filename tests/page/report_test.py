@@ -14,7 +14,7 @@ import tempfile
 
 from playwright.sync_api import expect, sync_playwright
 
-from browser import CHROMIUM, WIDTHS, BrowserTests, prepare
+from browser import CHROMIUM, WIDTHS, BrowserTests, first_paint_ms, prepare
 from world import BUILD
 
 PROFILES = BUILD.parent / "examples" / "profiles"
@@ -215,7 +215,7 @@ class Tests(BrowserTests):
         path, _ = self.report(*LARGE, "--planner", "all")
         self.check("size", path.stat().st_size < MOST_BYTES, f"{path.stat().st_size} bytes")
         page = self.open(path)
-        paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
+        paint = first_paint_ms(page)
         follows = page.evaluate("""() => new Promise(done => {
           const {picker} = document.querySelector('plan-timeline');
           const begin = performance.now();
