@@ -37,8 +37,9 @@ void read(std::string_view text, flyball::EventFormat format) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  for (const auto format : {flyball::EventFormat::kDetect, flyball::EventFormat::kTensorFlow,
-                            flyball::EventFormat::kKineto, flyball::EventFormat::kChrome}) {
+  for (const auto format :
+       {flyball::EventFormat::kDetect, flyball::EventFormat::kTensorFlow, flyball::EventFormat::kKineto,
+        flyball::EventFormat::kChrome, flyball::EventFormat::kXProf}) {
     try {
       read(text, format);
     } catch (const flyball::Error&) {

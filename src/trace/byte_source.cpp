@@ -72,7 +72,20 @@ std::size_t ByteSource::read_raw(char* to, std::size_t max) {
   return got;
 }
 
+std::string_view ByteSource::peek(std::size_t count) {
+  peeked_.resize(count);
+  peeked_.resize(read_on(peeked_.data(), count));
+  return peeked_;
+}
+
 std::size_t ByteSource::read(char* to, std::size_t max) {
+  const std::size_t peeked = std::min(max, peeked_.size() - peeked_at_);
+  std::copy_n(peeked_.data() + peeked_at_, peeked, to);
+  peeked_at_ += peeked;
+  return peeked + (peeked < max ? read_on(to + peeked, max - peeked) : 0);
+}
+
+std::size_t ByteSource::read_on(char* to, std::size_t max) {
   if (gzip_) return read_inflated(to, max);
   const std::size_t looked_at = std::min(max, have_ - at_);
   std::copy_n(in_.data() + at_, looked_at, to);

@@ -28,12 +28,17 @@ class ByteSource {
   // returns the bytes that there are; see cut_off().
   [[nodiscard]] std::size_t read(char* to, std::size_t max);
 
+  // Returns the first `count` bytes, or all where there are fewer; read() gives them, too. Must be called before
+  // read(). Throws what read() throws.
+  [[nodiscard]] std::string_view peek(std::size_t count);
+
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] double share() const;  // the part of the file that has been read, in [0, 1]; 0 for pipes
   [[nodiscard]] bool cut_off() const { return cut_off_; }  // whether the gzip stream has no end
 
  private:
   void start();
+  std::size_t read_on(char* to, std::size_t max);
   std::size_t read_raw(char* to, std::size_t max);
   std::size_t read_inflated(char* to, std::size_t max);
   [[noreturn]] void fail() const;
@@ -44,6 +49,8 @@ class ByteSource {
   std::uint64_t size_ = 0;  // 0 where it is not known
   std::uint64_t read_ = 0;
 
+  std::string peeked_;
+  std::size_t peeked_at_ = 0;
   std::vector<char> in_;  // read ahead: the first bytes, which had to be looked at, and gzip
   std::size_t have_ = 0;
   std::size_t at_ = 0;

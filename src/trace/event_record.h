@@ -22,6 +22,7 @@ enum class RecordKind : std::uint8_t {
   kBegin,      // the begin of an operation whose end is a record of its own
   kEnd,        // such an end
   kNamed,      // work with its full name, on a lane without nesting
+  kNamedCall,  // a call with its full name, whatever is around it
 };
 
 inline constexpr std::int64_t kNoLink = -1;

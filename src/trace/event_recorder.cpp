@@ -15,13 +15,16 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/time_text.h"
+#include "trace/xprof_names.h"
 
 namespace flyball {
 namespace {
 
 constexpr std::string_view kEvaluate = "autograd::engine::evaluate_function: ";
 constexpr std::string_view kModule = "nn.Module: ";
-constexpr char kSeparator = '\x1f';  // between parts of a key; stands in no JSON string unescaped
+constexpr std::string_view kStream = "Stream";    // XProf's lines of what a GPU did
+constexpr std::string_view kXlaLine = "XLA Ops";  // and of XLA's operations, for devices without streams
+constexpr char kSeparator = '\x1f';               // between parts of a key; stands in no JSON string unescaped
 
 bool is_step(std::string_view name) { return name.starts_with("ProfilerStep"); }
 bool is_optimizer(std::string_view name) { return name.starts_with("Optimizer."); }
@@ -85,8 +88,11 @@ std::string device_in(std::string_view text) {
   std::string upper(text);
   std::transform(upper.begin(), upper.end(), upper.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  for (const auto& [word, kind] :
-       {std::pair<const char*, const char*>{"GPU", "GPU"}, {"CUDA", "GPU"}, {"DRAM", "DRAM"}, {"CPU", "CPU"}}) {
+  for (const auto& [word, kind] : {std::pair<const char*, const char*>{"GPU", "GPU"},
+                                   {"CUDA", "GPU"},
+                                   {"TPU", "TPU"},
+                                   {"DRAM", "DRAM"},
+                                   {"CPU", "CPU"}}) {
     const std::string_view name(word);
     for (std::size_t at = upper.find(name); at != std::string::npos; at = upper.find(name, at + 1)) {
       if (at > 0 && std::isalnum(static_cast<unsigned char>(upper[at - 1])) != 0) continue;
@@ -226,6 +232,7 @@ void EventRecorder::take(const JsonEvent& event) {
   switch (format_) {
     case EventFormat::kKineto: return take_kineto(event);
     case EventFormat::kTensorFlow: return take_tensorflow(event);
+    case EventFormat::kXProf: return take_xprof(event);
     default: return take_chrome(event);
   }
 }
@@ -234,7 +241,18 @@ void EventRecorder::take_metadata(const JsonEvent& event) {
   if (event.name == "process_name") process_names_[std::string(event.process)] = event.argument_name;
   if (event.name == "thread_name") {
     thread_names_[fmt::format("{}{}{}", event.process, kSeparator, event.thread)] = event.argument_name;
+    if (event.argument_name.starts_with(kStream)) streamed_.emplace(event.process);
   }
+}
+
+std::string_view EventRecorder::process_name(std::string_view process) const {
+  const auto named = process_names_.find(process);
+  return named == process_names_.end() ? process : named->second;
+}
+
+std::string_view EventRecorder::thread_name(std::string_view process, std::string_view thread) const {
+  const auto named = thread_names_.find(fmt::format("{}{}{}", process, kSeparator, thread));
+  return named == thread_names_.end() ? std::string_view() : named->second;
 }
 
 void EventRecorder::take_kineto(const JsonEvent& event) {
@@ -365,6 +383,61 @@ void EventRecorder::take_tensorflow(const JsonEvent& event) {
   add(record);
 }
 
+// Works out an operation's name once, since operations repeat. The name is empty where the event is none.
+const EventRecorder::NamedOperation& EventRecorder::xprof_operation(const JsonEvent& event) {
+  const std::string_view own = event.long_name.empty() ? event.name : event.long_name;
+  const std::string_view text = !event.tf_op.empty()                                    ? event.tf_op
+                                : !event.hlo_op.empty() && !event.argument_name.empty() ? event.argument_name
+                                : event.hlo_op.empty() && is_tensorflow_operation(own)  ? own
+                                                                                        : std::string_view();
+  xprof_key_.assign(text).append(1, kSeparator).append(event.hlo_module).append(1, kSeparator).append(event.hlo_op);
+  const auto [known, fresh] = xprof_operations_.try_emplace(xprof_key_);
+  NamedOperation& operation = known->second;
+  if (!fresh) return operation;
+  XProfName name = is_tensorflow_operation(text) ? tensorflow_name(text) : jax_name(text);
+  if (name.path.empty() && !event.hlo_op.empty()) name.path = fmt::format("{}/{}", event.hlo_module, event.hlo_op);
+  operation = {true, {}, records_.names.intern(name.path), name.phase};
+  return operation;
+}
+
+// Of a GPU's lines those of its streams tell what ran; the others repeat it by module, by step and by operation.
+bool EventRecorder::is_xprof_work(const JsonEvent& event) const {
+  const std::string_view line = thread_name(event.process, event.thread);
+  return streamed_.contains(event.process) ? line.starts_with(kStream) : line == kXlaLine;
+}
+
+void EventRecorder::take_xprof(const JsonEvent& event) {
+  constexpr char kPythonFrame = '$';
+  if (event.phase != 'X' || event.name.starts_with(kPythonFrame)) return;
+  const bool on_device = process_name(event.process).starts_with("/device:");
+  if (on_device && !is_xprof_work(event)) return;
+  EventRecord record;
+  if (!read_times(event, record)) return;
+  if (event.is_step && !on_device) return cover(record.begin, record.end);
+  record.lane = lane_of(event.process, event.thread, false) & kLastLane;
+  const NamedOperation& operation = xprof_operation(event);
+  record.name = operation.name;
+  record.phase = operation.phase;
+  record.kind = RecordKind::kNamedCall;
+  if (on_device) {
+    const std::string_view kernel = kernel_name(event.name);
+    if (operation.name == 0) {
+      ++records_.stats.untied_kernels;
+      record.name = records_.names.intern(kernel);
+    } else if (options_.kernel_names && event.name != event.hlo_op) {
+      record.name = records_.names.intern(fmt::format("{}/{}", records_.names[operation.name], kernel));
+    }
+    if (streamed_.contains(event.process)) {  // copies and kernels of one stream may overlap
+      record.kind = RecordKind::kNamed;
+      set_named(record.name, record.phase);
+    }
+  } else if (operation.name == 0) {
+    record.kind = RecordKind::kScope;
+    record.name = records_.names.intern(event.name);
+  }
+  add(record);
+}
+
 // For example "/job:localhost/replica:0/task:0/device:GPU:0/stream:all Compute". A kernel is listed in stream:all, in a
 // stream of its own and, as its launch, in the device's own process; each is used once.
 std::string EventRecorder::tensorflow_device(std::string_view process, bool& dropped) const {
@@ -383,8 +456,7 @@ std::string EventRecorder::tensorflow_device(std::string_view process, bool& dro
 std::pair<std::string, std::string> EventRecorder::device_of(const EventLane& lane, bool& dropped) const {
   dropped = false;
   const std::string_view process = records_.names[lane.process];
-  const auto named = process_names_.find(process);
-  const std::string_view process_name = named == process_names_.end() ? process : named->second;
+  const std::string_view process_called = process_name(process);
   const auto mapped = [this](std::string_view name) {
     const auto known = options_.device_names.find(name);
     return known == options_.device_names.end() ? std::string() : known->second;
@@ -393,13 +465,17 @@ std::pair<std::string, std::string> EventRecorder::device_of(const EventLane& la
   if (format_ == EventFormat::kKineto) {
     device = lane.on_gpu ? fmt::format("GPU:{}", process) : "CPU:0";
   } else if (format_ == EventFormat::kTensorFlow) {
-    if (std::string given = mapped(process_name); !given.empty()) return {std::string(process_name), given};
-    device = tensorflow_device(process_name, dropped);
+    if (std::string given = mapped(process_called); !given.empty()) return {std::string(process_called), given};
+    device = tensorflow_device(process_called, dropped);
+  } else if (format_ == EventFormat::kXProf) {
+    device = process_called.starts_with("/host:") ? "CPU:0" : device_in(process_called);
+    dropped = device.empty();
   } else {
-    const auto thread = thread_names_.find(fmt::format("{}{}{}", process, kSeparator, records_.names[lane.thread]));
-    const std::string_view text = options_.chrome_device == ChromeDevice::kProcess ? process_name
-                                  : thread == thread_names_.end()                  ? records_.names[lane.thread]
-                                                                                   : thread->second;
+    const std::string_view thread = records_.names[lane.thread];
+    const std::string_view thread_called = thread_name(process, thread);
+    const std::string_view text = options_.chrome_device == ChromeDevice::kProcess ? process_called
+                                  : thread_called.empty()                          ? thread
+                                                                                   : thread_called;
     if (options_.chrome_device != ChromeDevice::kNone) {
       if (std::string given = mapped(text); !given.empty()) return {std::string(text), given};
       device = device_in(text);

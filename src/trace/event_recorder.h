@@ -43,8 +43,13 @@ class EventRecorder {
   void take_kineto(const JsonEvent& event);
   void take_chrome(const JsonEvent& event);
   void take_tensorflow(const JsonEvent& event);
+  void take_xprof(const JsonEvent& event);
+  [[nodiscard]] bool is_xprof_work(const JsonEvent& event) const;  // on a device
+  const NamedOperation& xprof_operation(const JsonEvent& event);
   const NamedOperation& named_operation(std::string_view name, std::string_view type);
   void take_metadata(const JsonEvent& event);
+  [[nodiscard]] std::string_view process_name(std::string_view process) const;
+  [[nodiscard]] std::string_view thread_name(std::string_view process, std::string_view thread) const;  // or nothing
   void drop(const char* reason);
   bool read_begin(const JsonEvent& event, EventRecord& record);
   bool read_times(const JsonEvent& event, EventRecord& record);
@@ -67,7 +72,10 @@ class EventRecorder {
   std::unordered_map<std::string, std::string, StringHash, std::equal_to<>> process_names_;
   std::unordered_map<std::string, std::string, StringHash, std::equal_to<>> thread_names_;  // by process and thread
   std::vector<NamedOperation> named_operations_;  // by the name as it stands in the trace
-  std::vector<std::string> streamed_gpus_;        // GPUs of whose streams TensorFlow's trace has entries
+  std::unordered_map<std::string, NamedOperation, StringHash, std::equal_to<>> xprof_operations_;  // by their text
+  std::string xprof_key_;
+  std::vector<std::string> streamed_gpus_;  // GPUs of whose streams TensorFlow's trace has entries
+  std::unordered_set<std::string, StringHash, std::equal_to<>> streamed_;  // processes of XProf with lines of streams
   std::unordered_set<std::uint64_t> known_inputs_;
   std::unordered_map<const char*, std::uint64_t> dropped_;
 };

@@ -190,7 +190,7 @@ void EventSweep::push(std::uint32_t lane, const EventRecord& record) {
   if (top.phase != Phase::kUnknown && (record.phase == Phase::kUnknown || record.phase == Phase::kForward)) {
     frame.phase = top.phase;
   }
-  NodeId parent = top.node;
+  NodeId parent = record.kind == RecordKind::kNamedCall ? 0 : top.node;
   const bool known_tie = record.link != kNoLink && record.link == top.sequence;
   if (record.tied && !known_tie && record.link != kNoLink) {
     const Forward* forward = forwards_.empty() ? nullptr : &forwards_[slot(record.link, kTableSize)];

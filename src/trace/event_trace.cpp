@@ -1,5 +1,5 @@
-// A file goes through ByteSource, JsonEventReader and EventRecorder into EventRecords, which are sorted and given to
-// EventSweep. Formats are recognised by words that only one writer uses.
+// A file goes through ByteSource, JsonEventReader (or the reader of XSpace files) and EventRecorder into EventRecords,
+// which are sorted and given to EventSweep. Formats are recognised by words that only one writer uses.
 #include "trace/event_trace.h"
 
 #include <algorithm>
@@ -13,9 +13,12 @@
 #include "trace/event_recorder.h"
 #include "trace/event_sweep.h"
 #include "trace/json_events.h"
+#include "trace/xplane_file.h"
 
 namespace flyball {
 namespace {
+
+constexpr std::size_t kTellingBytes = 16;
 
 // Whether one of the words is between two quotes. There are many quotes, so that one pass looks for all words.
 bool quotes(std::string_view text, std::initializer_list<std::string_view> words) {
@@ -36,14 +39,44 @@ EventFormat detect(const JsonEventReader& reader) {
                     "Kernel"})) {
     return EventFormat::kKineto;
   }
+  if (quotes(text, {"highres-ticks"}) && (contains(text, "\"/host:") || contains(text, "\"/device:"))) {
+    return EventFormat::kXProf;
+  }
   if (contains(text, "/device:") || contains(text, "/job:") || contains(text, "/gpu:") || contains(text, "/cpu:")) {
     return EventFormat::kTensorFlow;
   }
   return EventFormat::kChrome;
 }
 
+// Sorts what was recorded, when its stats are complete.
+std::unique_ptr<EventTrace> sweep_of(std::unique_ptr<EventRecords> records, const EventTraceOptions& options,
+                                     OperationTable& operations) {
+  records->sort();
+  return std::make_unique<EventSweep>(std::move(records), options, operations);
+}
+
+std::unique_ptr<EventTrace> read_space(ByteSource& bytes, const EventTraceOptions& options, OperationTable& operations,
+                                       DeviceTable& devices) {
+  auto records = std::make_unique<EventRecords>();
+  EventRecorder recorder(EventFormat::kXProf, options, *records);
+  const XPlaneStats read = read_xplane(
+      bytes, [&](const JsonEvent& event) { recorder.take(event); },
+      [&](double share) {
+        if (options.progress) options.progress(share);
+      });
+  recorder.finish(devices);
+  records->base_time = read.base_time;
+  records->stats.format = EventFormat::kXProf;
+  records->stats.file_bytes = read.file_bytes;
+  records->stats.entries = read.entries;
+  if (read.aggregated > 0)
+    records->stats.dropped.push_back({"one count of several events, without times", read.aggregated});
+  return sweep_of(std::move(records), options, operations);
+}
+
 std::unique_ptr<EventTrace> read_trace(ByteSource& bytes, const EventTraceOptions& options, OperationTable& operations,
                                        DeviceTable& devices) {
+  if (is_xplane(bytes.peek(kTellingBytes))) return read_space(bytes, options, operations, devices);
   JsonEventReader reader(bytes);
   const EventFormat format = options.format == EventFormat::kDetect ? detect(reader) : options.format;
   auto records = std::make_unique<EventRecords>();
@@ -54,7 +87,6 @@ std::unique_ptr<EventTrace> read_trace(ByteSource& bytes, const EventTraceOption
                 if (options.progress) options.progress(share);
               });
   recorder.finish(devices);
-  records->sort();
   records->base_time = reader.base_time();
   EventTraceStats& stats = records->stats;
   stats.format = format;
@@ -63,7 +95,7 @@ std::unique_ptr<EventTrace> read_trace(ByteSource& bytes, const EventTraceOption
   stats.truncated = reader.truncated();
   stats.truncated_at = reader.whole_bytes();
   if (reader.not_objects() > 0) stats.dropped.push_back({"an entry that is no object", reader.not_objects()});
-  return std::make_unique<EventSweep>(std::move(records), options, operations);
+  return sweep_of(std::move(records), options, operations);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Reads event traces of the frameworks: TensorFlow's timeline, PyTorch's profiler (Kineto and the older one), any
-// Chrome trace; plain or gzip. docs/formats/event-trace.md says which entries are read and how they become operations.
+// Reads event traces of the frameworks, plain or gzip: TensorFlow's timeline, PyTorch's profiler (Kineto and the older
+// one), XProf (the profiler of TensorFlow 2 and JAX), any Chrome trace. docs/formats/event-trace.md says which entries
+// are read and how they become operations.
 //
 // Opening reads the file once, block by block, into records of 40 bytes, and sorts them by time; the file may be in any
 // order. next() then sweeps over the records in order of time, joins kernels with the operations that launched them and
@@ -25,9 +26,9 @@
 
 namespace flyball {
 
-enum class EventFormat : std::uint8_t { kDetect, kTensorFlow, kKineto, kChrome };
+enum class EventFormat : std::uint8_t { kDetect, kTensorFlow, kKineto, kChrome, kXProf };
 template <>
-inline constexpr auto kNamesOf<EventFormat> = name_list("detect", "tensorflow", "kineto", "chrome");
+inline constexpr auto kNamesOf<EventFormat> = name_list("detect", "tensorflow", "kineto", "chrome", "xprof");
 
 // Which name of a generic Chrome trace tells the device. A name tells one if it contains it ("GPU 3", "/device:GPU:3").
 enum class ChromeDevice : std::uint8_t {

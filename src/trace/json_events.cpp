@@ -212,6 +212,19 @@ class JsonEventReader::EntryReader {
         case 'd':
           if (is_key(key, "device")) event_.device = whole_number(token());
           break;
+        case 'h':
+          if (is_key(key, "hlo_op")) event_.hlo_op = text_of(field.value());
+          if (is_key(key, "hlo_module")) event_.hlo_module = text_of(field.value());
+          break;
+        case 'l':
+          if (is_key(key, "long_name")) event_.long_name = text_of(field.value());
+          break;
+        case 's':
+          if (is_key(key, "step_num")) event_.is_step = true;
+          break;
+        case 't':
+          if (is_key(key, "tf_op")) event_.tf_op = text_of(field.value());
+          break;
         case 'M':
           if (is_key(key, "Module Hierarchy")) event_.module_hierarchy = text_of(field.value());
           break;

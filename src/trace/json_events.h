@@ -33,6 +33,11 @@ struct JsonEvent {
   std::string_view argument_name;
   std::string_view operation;  // "op", as it stands in the file
   std::string_view module_hierarchy;
+  std::string_view hlo_op;  // an operation of XLA, in its compiled program
+  std::string_view hlo_module;
+  std::string_view tf_op;
+  std::string_view long_name;
+  bool is_step = false;  // "step_num" is there
   std::optional<std::int64_t> external_id;
   std::optional<std::int64_t> correlation;
   std::optional<std::int64_t> sequence;
@@ -43,10 +48,11 @@ struct JsonEvent {
   // Clears field by field: assigning an empty event would give up the memory of the inputs.
   void clear() {
     phase = 0;
-    for (auto* text :
-         {&category, &name, &process, &thread, &time, &duration, &argument_name, &operation, &module_hierarchy}) {
+    for (auto* text : {&category, &name, &process, &thread, &time, &duration, &argument_name, &operation,
+                       &module_hierarchy, &hlo_op, &hlo_module, &tf_op, &long_name}) {
       *text = {};
     }
+    is_step = false;
     for (auto* number : {&external_id, &correlation, &sequence, &forward_thread, &device}) number->reset();
     inputs.clear();
   }
