@@ -28,6 +28,7 @@ class Footprint:
     runs: int
     profiled_s: float
     json: str  # all of it, as `flyball account diff` and `quality` read it
+    ranks: list[dict]  # rank, energy_j, idle_j, computing_s, communicating_s, ...; empty without ranks=True
 
     def write(self, path: str | os.PathLike) -> None:
         """As JSON, into a file."""
@@ -55,11 +56,12 @@ def account(
     summary: bool = False,
     kernels: bool = False,
     frames: bool = False,
+    ranks: bool = False,
 ) -> Footprint:
     """Gives every joule of a power trace to the operations of an event trace that ran at the time.
 
-    events: of TensorFlow, PyTorch or Chrome; power: of Flyball, nvidia-smi, Zeus, DCGM, Prometheus; several of each are
-    several runs, and the result their mean. `flyball messages AccountOptions` says what the others mean; they are the
+    events: of TensorFlow, PyTorch, JAX or Chrome; power: of Flyball, nvidia-smi, Zeus, DCGM, Prometheus; several of each
+    are several runs, and the result their mean, or with ranks=True the ranks of one job, and the result their sum. `flyball messages AccountOptions` says what the others mean; they are the
     options of `flyball account`. Raises UsageError (a ValueError) for what these arguments may not be, DeviceError
     where a trace cannot be read, both with what is wrong and where. Other threads run meanwhile.
     """
@@ -94,10 +96,12 @@ def account(
         "summary": summary,
         "kernels": kernels,
         "frames": frames,
+        "ranks": ranks,
     }
     text = _native.footprint(json.dumps(options))
     found = json.loads(text)
-    return Footprint(found["footprint"], found["devices"], found["notes"], found["runs"], found["profiled_s"], text)
+    return Footprint(found["footprint"], found["devices"], found["notes"], found["runs"], found["profiled_s"], text,
+                     found.get("ranks", []))
 
 
 class AccountSession:

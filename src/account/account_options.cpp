@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <type_traits>
 
 #include "base/counted.h"
@@ -49,14 +50,39 @@ void check_values(const AccountOptions& options, const AccountNames& names) {
   check_names(names.counter_ranges, options.counter_ranges);
 }
 
+// The ranks by node, which is by power trace. A rank's number is what the traces say, if they all say one and no two of
+// them the same; else its place among the event traces.
+std::vector<TraceFiles> nodes_of(const AccountOptions& options) {
+  std::vector<int> numbers;
+  for (const std::string& events : options.events) numbers.push_back(rank_in_trace(events));
+  std::vector<int> sorted = numbers;
+  std::sort(sorted.begin(), sorted.end());
+  const bool told = sorted.front() != kNoRank && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+  std::vector<TraceFiles> nodes;
+  for (std::size_t i = 0; i < options.events.size(); ++i) {
+    const std::size_t source = options.power.size() == 1 ? 0 : i;
+    auto node = std::find_if(nodes.begin(), nodes.end(),
+                             [&](const TraceFiles& known) { return known.power == options.power[source]; });
+    if (node == nodes.end()) {
+      node = nodes.emplace(nodes.end());
+      node->power = options.power[source];
+      if (!options.jiffies.empty()) node->jiffies = options.jiffies[source];
+    }
+    node->events += (node->events.empty() ? "" : ", ") + options.events[i];
+    node->ranks.push_back({options.events[i], told ? numbers[i] : static_cast<int>(i)});
+  }
+  return nodes;
+}
+
 }  // namespace
 
 Record<AccountOptions> description_of(const AccountOptions* /*type*/) {
   using R = AccountOptions;
   return Record<R>::request("AccountOptions", "Options of flyball_footprint_open in C and flyball.account in Python.")
-      .field("events", &R::events, "Event trace of TensorFlow, PyTorch or Chrome. Several traces: one of each run.",
+      .field("events", &R::events,
+             "Event trace of TensorFlow, PyTorch, JAX or Chrome. Several traces: one of each run, or of each rank.",
              {.needed = true, .fewest = 1, .single = true})
-      .field("power", &R::power, "Power trace, one for every event trace.",
+      .field("power", &R::power, "Power trace, one for every event trace; of ranks also one for all.",
              {.needed = true, .fewest = 1, .single = true})
       .field("jiffies", &R::jiffies,
              "Jiffies trace that 'flyball record --jiffies' wrote, one for every event trace. The energy of processors "
@@ -101,7 +127,10 @@ Record<AccountOptions> description_of(const AccountOptions* /*type*/) {
       .field("kernels", &R::kernels,
              "Whether GPU kernels have rows of their own, below the operations that launched them.")
       .field("frames", &R::frames,
-             "Whether the time and energy that modules spend outside of all operations count, too.");
+             "Whether the time and energy that modules spend outside of all operations count, too.")
+      .field("ranks", &R::ranks,
+             "Whether the event traces are of the ranks of one job, which are added up, and not of several runs. Ranks "
+             "with the same power trace are on one node.");
 }
 
 AccountRequest read_account_options(const std::string& source, std::string_view json) {
@@ -112,13 +141,16 @@ AccountRequest account_request(const AccountOptions& options, const AccountNames
   if (options.events.empty() || options.power.empty()) {
     throw UsageError("an account needs an event trace and a power trace");
   }
-  if (options.events.size() != options.power.size()) {
-    throw UsageError(fmt::format("{} but {}; give one power trace for every event trace",
+  const bool one_power = options.ranks && options.power.size() == 1;
+  if (options.events.size() != options.power.size() && !one_power) {
+    throw UsageError(fmt::format("{} but {}; give one power trace for every event trace{}",
                                  counted(std::ssize(options.events), "event trace"),
-                                 counted(std::ssize(options.power), "power trace")));
+                                 counted(std::ssize(options.power), "power trace"),
+                                 options.ranks ? ", or one for all ranks" : ", or say that they are ranks of one job"));
   }
-  if (!options.jiffies.empty() && options.jiffies.size() != options.events.size()) {
-    throw UsageError("give one jiffies trace for every event trace, or none");
+  if (!options.jiffies.empty() && options.jiffies.size() != options.power.size()) {
+    throw UsageError(
+        fmt::format("give one jiffies trace for every {} trace, or none", options.ranks ? "power" : "event"));
   }
   const bool regress = options.method == AccountMethod::kRegress;
   if (options.sensor_window && !regress) {
@@ -144,8 +176,14 @@ AccountRequest account_request(const AccountOptions& options, const AccountNames
   request.settings.power.utc_offset = options.utc_offset;
   request.settings.power.row_period = options.row_period;
   if (!options.similar.empty()) request.similar = SelfSimilar(options.similar);
-  for (std::size_t i = 0; i < options.events.size(); ++i) {
-    request.runs.push_back({options.events[i], options.power[i], options.jiffies.empty() ? "" : options.jiffies[i]});
+  request.ranks = options.ranks;
+  if (options.ranks) {
+    request.runs = nodes_of(options);
+  } else {
+    for (std::size_t i = 0; i < options.events.size(); ++i) {
+      const std::string jiffies = options.jiffies.empty() ? std::string() : options.jiffies[i];
+      request.runs.push_back({options.events[i], options.power[i], jiffies});
+    }
   }
   request.summary = options.summary;
   return request;

@@ -27,8 +27,8 @@ inline constexpr auto kNamesOf<ChromeDevice> = name_list("process", "thread", "n
 
 struct AccountOptions {
   std::vector<std::string> events;
-  std::vector<std::string> power;    // as many as events
-  std::vector<std::string> jiffies;  // as many as events, or none
+  std::vector<std::string> power;    // as many as events; of ranks also one for all
+  std::vector<std::string> jiffies;  // as many as power, or none
   AccountMethod method = AccountMethod::kSweep;
   std::optional<Seconds> sensor_window;
   Multiplicity share = Multiplicity::kOperations;
@@ -44,6 +44,7 @@ struct AccountOptions {
   bool summary = false;
   bool kernels = false;
   bool frames = false;
+  bool ranks = false;
 };
 
 [[nodiscard]] Record<AccountOptions> description_of(const AccountOptions*);

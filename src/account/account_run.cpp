@@ -17,6 +17,7 @@
 #include "account/clock_offset.h"
 #include "account/footprint_file.h"
 #include "account/processor_share.h"
+#include "account/rank_footprint.h"
 #include "account/regression.h"
 #include "account/sparse_power.h"
 #include "base/counted.h"
@@ -141,7 +142,8 @@ AccountRun::AccountRun(const TraceFiles& files, const AccountSettings& settings,
                             : open_power_trace(files.power, power, devices_);
   EventTraceOptions events = settings.events;
   events.progress = progress_of("reading " + files.events);
-  events_ = open_event_trace(files.events, events, operations_, devices_);
+  events_ = files.ranks.empty() ? open_event_trace(files.events, events, operations_, devices_)
+                                : open_ranked_traces(files.ranks, events, operations_, devices_);
   if (events_->stats().executions == 0) throw_nothing_ran();
   settle_clock();
   attribute_all();
@@ -164,8 +166,10 @@ void AccountRun::note_devices() {
   const AccountNames& names = settings_.names;
   const auto note_unmet = [this](std::string_view option, const auto& map, const std::string& path,
                                  const std::vector<std::string>& there) {
+    const bool of_ranks = !files_.ranks.empty();  // each node's run has all entries, the others' among them
     for (const auto& [name, value] : map) {
       if (std::find(there.begin(), there.end(), name) != there.end()) continue;
+      if (of_ranks && contains(name, "/")) continue;
       notes_.push_back(fmt::format("{} {}=... changes nothing: {} has {}", option, name, path, fmt::join(there, ", ")));
     }
   };
@@ -481,17 +485,20 @@ AccountResult account_runs(const AccountRequest& request, const AccountListener&
     auto run = std::make_unique<AccountRun>(files, request.settings, listener, operations, devices);
     footprints.push_back(run->footprint());
     for (const std::string& note : run->notes()) {
-      result.notes.push_back(request.runs.size() > 1 ? fmt::format("run {} ({}): {}", i + 1, files.events, note)
-                                                     : note);
+      const std::string one = request.ranks ? fmt::format("node n{}", i) : fmt::format("run {}", i + 1);
+      result.notes.push_back(request.runs.size() > 1 ? fmt::format("{} ({}): {}", one, files.events, note) : note);
     }
     if (request.picture && !first) first = std::move(run);
   }
-  result.footprint = mean_of_runs(footprints);
+  const auto together = [&request](std::span<const Footprint> all) {
+    return request.ranks ? sum_of_ranks(all) : mean_of_runs(all);
+  };
+  result.footprint = together(footprints);
   // With hundreds of thousands of names, a summary or a tree takes as long as the account itself. Each run is
   // summarised by itself, since what the layers of a run draw varies together.
   if (request.summary) {
     for (Footprint& run : footprints) run = summarised(run, request.similar);
-    result.summary = mean_of_runs(footprints);
+    result.summary = together(footprints);
   }
   if (request.tree) result.tree = make_energy_tree(result.footprint, operations);
   if (request.picture) result.picture = first->picture(result.tree);

@@ -19,6 +19,7 @@
 #include "trace/event_trace.h"
 #include "trace/operation_table.h"
 #include "trace/power_trace.h"
+#include "trace/ranked_events.h"
 
 namespace flyball {
 
@@ -54,15 +55,19 @@ struct AccountListener {
 };
 
 struct TraceFiles {
-  std::string events;
+  std::string events;  // with `ranks`, what messages call all of them
   std::string power;
   std::string jiffies;  // if empty, the whole processor's energy is the program's
   // The power trace itself where it is in memory; `power` is then what messages call it. Must outlive the run.
   std::optional<std::string_view> power_text = std::nullopt;
+  std::vector<RankFile> ranks{};  // the event traces of a job's ranks on one node, in place of one trace
 };
 
 struct AccountRequest {
   std::vector<TraceFiles> runs;  // at least one
+  // Whether the runs are the nodes of one job, which are added up, and not runs of which the mean is taken. Each has
+  // `ranks` then.
+  bool ranks = false;
   AccountSettings settings;
   SelfSimilar similar;
   bool summary = false;  // whether the result is to have it, as below

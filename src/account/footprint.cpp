@@ -12,9 +12,9 @@
 namespace flyball {
 namespace {
 
-using RowKey = std::tuple<std::string_view, std::string_view, Phase>;
+using RowKey = std::tuple<std::string_view, std::string_view, Phase, int>;
 
-RowKey key_of(const FootprintRow& row) { return {row.name, row.device, row.phase}; }
+RowKey key_of(const FootprintRow& row) { return {row.name, row.device, row.phase, row.rank}; }
 
 // The values of both footprints, by name.
 struct Pairing {
@@ -141,7 +141,8 @@ Footprint make_footprint(const Attribution& attribution, const OperationTable& o
                               .powered = share.powered,
                               .events = share.events,
                               .energy_deviation = {},
-                              .power_deviation = {}});
+                              .power_deviation = {},
+                              .rank = operations.rank(share.operation)});
   }
   merge_rows(footprint);
   return footprint;
@@ -222,7 +223,7 @@ Footprint mean_of_runs(std::span<const Footprint> runs) {
     result.devices.back().device = name;
   }
   for (const auto& [key, of_row] : series) {
-    const auto& [name, device, phase] = key;
+    const auto& [name, device, phase, rank] = key;
     const FootprintRow& sum = of_row.sum;
     result.rows.push_back(
         {.name = std::string(name),
@@ -233,7 +234,8 @@ Footprint mean_of_runs(std::span<const Footprint> runs) {
          .powered = sum.powered / count,
          .events = static_cast<std::uint64_t>(std::llround(static_cast<double>(sum.events) / count)),
          .energy_deviation = Joules(deviation(of_row.energies, count)),
-         .power_deviation = Watts(deviation(of_row.powers, static_cast<double>(of_row.powers.size())))});
+         .power_deviation = Watts(deviation(of_row.powers, static_cast<double>(of_row.powers.size()))),
+         .rank = rank});
   }
   merge_rows(result);
   return result;

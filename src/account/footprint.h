@@ -27,8 +27,9 @@ struct FootprintRow {
   Seconds busy;
   Seconds powered;  // the part of busy for which the power is known
   std::uint64_t events = 0;
-  Joules energy_deviation;  // standard deviation over the runs; 0 for one, NaN: unknown
+  Joules energy_deviation;  // standard deviation over the runs, or over ranks; 0 for one, NaN: unknown
   Watts power_deviation;
+  int rank = kNoRank;  // whose it is, where a trace has several ranks and they are not added up
 
   [[nodiscard]] Watts mean_power() const { return powered > Seconds(0) ? energy / powered : Watts(0); }
 };
@@ -52,11 +53,23 @@ struct FootprintDevice {
   std::uint64_t events = 0;
 };
 
+// What one rank of a job took.
+struct RankShare {
+  int rank = 0;
+  std::vector<std::string> devices;  // that no other rank used
+  Joules energy;                     // of its operations
+  Joules idle;                       // of these devices, while nothing ran and the program was profiled
+  Seconds computing;                 // sum over its operations on accelerators that do not communicate
+  Seconds communicating;             // and that do
+  Seconds processor;                 // sum over its operations on processors
+};
+
 struct Footprint {
   int runs = 1;
   Seconds profiled;  // from the first entry of the event trace to the last
   std::vector<FootprintDevice> devices;
-  std::vector<FootprintRow> rows;  // most energy first; no two of the same name, device and phase
+  std::vector<FootprintRow> rows;  // most energy first; no two of the same name, device, phase and rank
+  std::vector<RankShare> ranks;    // in order of rank, where rows are sums over ranks; else empty
 
   [[nodiscard]] Joules measured() const;
   [[nodiscard]] Joules attributed() const;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "account/rank_footprint.h"
 #include "base/json_object.h"
 #include "base/json_text.h"
 #include "base/text.h"
@@ -59,6 +60,23 @@ FootprintRow row_of(JsonObject& object, int runs) {
   return row;
 }
 
+nlohmann::ordered_json ranks_json(const std::vector<RankShare>& ranks) {
+  nlohmann::ordered_json array = nlohmann::ordered_json::array();
+  const std::size_t slowest = slowest_rank(ranks);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const RankShare& share = ranks[i];
+    array.push_back({{"rank", share.rank},
+                     {"devices", share.devices},
+                     {"energy_j", share.energy.value()},
+                     {"idle_j", share.idle.value()},
+                     {"computing_s", share.computing.value()},
+                     {"communicating_s", share.communicating.value()},
+                     {"processor_s", share.processor.value()},
+                     {"slowest", i == slowest}});
+  }
+  return array;
+}
+
 }  // namespace
 
 std::string footprint_json(const Footprint& footprint, const FootprintNotes& notes) {
@@ -91,22 +109,23 @@ std::string footprint_json(const Footprint& footprint, const FootprintNotes& not
     json.emplace_back("busy_s", row.busy.value());
     json.emplace_back("powered_s", row.powered.value());
     json.emplace_back("mean_power_w", row.mean_power().value());
-    if (footprint.runs > 1) {
+    if (footprint.runs > 1 || !footprint.ranks.empty()) {
       json.emplace_back("energy_std_j", row.energy_deviation.value());
-      json.emplace_back("mean_power_std_w", row.power_deviation.value());
     }
+    if (footprint.runs > 1) json.emplace_back("mean_power_std_w", row.power_deviation.value());
     rows.push_back(std::move(json));
   }
-  const nlohmann::ordered_json json = {{"runs", footprint.runs},
-                                       {"profiled_s", footprint.profiled.value()},
-                                       {"devices", std::move(devices)},
-                                       {"measured_j", footprint.measured().value()},
-                                       {"attributed_j", footprint.attributed().value()},
-                                       {"idle_j", footprint.idle().value()},
-                                       {"outside_j", footprint.outside().value()},
-                                       {"elsewhere_j", footprint.elsewhere().value()},
-                                       {"footprint", std::move(rows)},
-                                       {"notes", notes}};
+  nlohmann::ordered_json json = {{"runs", footprint.runs},
+                                 {"profiled_s", footprint.profiled.value()},
+                                 {"devices", std::move(devices)},
+                                 {"measured_j", footprint.measured().value()},
+                                 {"attributed_j", footprint.attributed().value()},
+                                 {"idle_j", footprint.idle().value()},
+                                 {"outside_j", footprint.outside().value()},
+                                 {"elsewhere_j", footprint.elsewhere().value()},
+                                 {"footprint", std::move(rows)},
+                                 {"notes", notes}};
+  if (!footprint.ranks.empty()) json["ranks"] = ranks_json(footprint.ranks);
   return dump_json(json, 2) + "\n";
 }
 

@@ -161,7 +161,7 @@ void add_footprint_options(const Command& command, AccountArguments& arguments) 
   const auto same = [](const std::string& text) { return text; };
   command
       .add_option("--events", options.events,
-                  "event trace of TensorFlow, PyTorch or Chrome; for several runs, one trace of each")
+                  "event trace of TensorFlow, PyTorch, JAX or Chrome; for several runs or ranks, one trace of each")
       .type_name("FILE");
   command
       .add_option("--jiffies", options.jiffies,
@@ -207,6 +207,10 @@ void add_footprint_options(const Command& command, AccountArguments& arguments) 
   command.add_flag("--kernels", options.kernels, "show GPU kernels below the operations that launched them");
   command.add_flag("--frames", options.frames,
                    "count the time and energy that modules spend outside of all operations, too");
+  command.add_flag(
+      "--ranks", options.ranks,
+      "the event traces are of the ranks of one job, which are added up; one --power for all ranks, or one "
+      "for each");
   add_value(command, "--top", arguments.top, parse_count, "N", "number of rows in the text (default 20)");
   add_value(command, "--json", arguments.json, parse_path, "FILE", "write the footprint as JSON");
   add_value(command, "--csv", arguments.csv, parse_path, "FILE", "write the footprint as CSV");

@@ -3,6 +3,7 @@
 #include "cli/account_output.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -14,6 +15,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "account/rank_footprint.h"
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file_descriptor.h"
 #include "base/json_text.h"
@@ -42,6 +45,18 @@ std::string devices_text(const Footprint& footprint) {
   return table.str();
 }
 
+std::string ranks_text(const std::vector<RankShare>& ranks) {
+  TextTable table(
+      {"rank", "energy (J)", "idle (J)", "computing (s)", "communicating (s)", "processor (s)", "<devices of its own"});
+  for (const RankShare& share : ranks) {
+    table.add_row({fmt::to_string(share.rank), format_fixed(share.energy.value(), 3),
+                   format_fixed(share.idle.value(), 3), format_fixed(share.computing.value(), 3),
+                   format_fixed(share.communicating.value(), 3), format_fixed(share.processor.value(), 3),
+                   fmt::format("{}", fmt::join(share.devices, " "))});
+  }
+  return table.str() + fmt::format("rank {} computes for the longest time\n", ranks[slowest_rank(ranks)].rank);
+}
+
 }  // namespace
 
 std::string footprint_text(const Footprint& footprint, const FootprintNotes& notes, std::size_t top) {
@@ -60,9 +75,11 @@ std::string footprint_text(const Footprint& footprint, const FootprintNotes& not
                         percent(footprint.elsewhere(), measured));
   }
   if (footprint.runs > 1) text += fmt::format(", mean of {} runs", footprint.runs);
+  if (!footprint.ranks.empty()) text += fmt::format(", sum of {}", counted(std::ssize(footprint.ranks), "rank"));
   text += "\n\n" + devices_text(footprint) + "\n";
+  if (!footprint.ranks.empty()) text += ranks_text(footprint.ranks) + "\n";
 
-  const bool several = footprint.runs > 1;
+  const bool several = footprint.runs > 1 || footprint.ranks.size() > 1;
   std::vector<std::string> columns = {"energy (J)"};
   if (several) columns.emplace_back("+- (J)");
   columns.insert(columns.end(), {"share (%)", "busy (s)", "mean power (W)", "<pass", "<device", "<name"});

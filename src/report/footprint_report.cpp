@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "account/rank_footprint.h"
 #include "draw/html_page.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
@@ -65,8 +66,23 @@ std::string device_table(const Footprint& footprint) {
   return table.str();
 }
 
+std::string rank_table(const std::vector<RankShare>& ranks) {
+  HtmlTable table({"rank", "energy<small>J</small>", "idle<small>J</small>", "computing<small>s</small>",
+                   "communicating<small>s</small>", "processor<small>s</small>", "devices"});
+  for (const RankShare& share : ranks) {
+    std::string devices;
+    for (const std::string& device : share.devices) devices += (devices.empty() ? "" : " ") + device;
+    table.row({fmt::to_string(share.rank), format_fixed(share.energy.value(), 2), format_fixed(share.idle.value(), 2),
+               format_fixed(share.computing.value(), 3), format_fixed(share.communicating.value(), 3),
+               format_fixed(share.processor.value(), 3), devices});
+  }
+  return fmt::format("<h2>Ranks</h2>\n<p>Rank {} computes for the longest time.</p>\n",
+                     ranks[slowest_rank(ranks)].rank) +
+         table.str();
+}
+
 std::string row_table(const Footprint& footprint, std::size_t top) {
-  const bool several = footprint.runs > 1;
+  const bool several = footprint.runs > 1 || footprint.ranks.size() > 1;
   const Joules whole = footprint.attributed();
   std::string html = "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>energy <small>J</small></th>";
   if (several) html += "<th>deviation <small>J</small></th>";
@@ -133,6 +149,7 @@ std::string footprint_csv(const Footprint& footprint) {
 
 std::string footprint_html(const FootprintPage& page) {
   std::string body = device_table(*page.footprint);
+  if (!page.footprint->ranks.empty()) body += rank_table(page.footprint->ranks);
   if (!page.notes.empty()) {
     body += "<ul class=\"note\">";
     for (const std::string& note : page.notes) body += "<li>" + escape_markup(note) + "</li>";

@@ -104,12 +104,14 @@ std::string_view token_text(std::string_view token) {
 
 std::optional<std::int64_t> whole_number(std::string_view token) { return parse_integer(token_text(token)); }
 
-// Returns the world size of PyTorch's {"backend": "nccl", "rank": 0, "world_size": 3}, or 0.
-long world_size_in(std::string_view distributed_info) {
+// Returns a number of PyTorch's {"backend": "nccl", "rank": 0, "world_size": 3} that is at least `least`, else the one
+// below that.
+int distributed_number(std::string_view distributed_info, const char* name, int least) {
   simdjson::dom::parser parser;
-  std::int64_t size = 0;
-  const auto code = parser.parse(distributed_info.data(), distributed_info.size())["world_size"].get(size);
-  return code == simdjson::SUCCESS && size >= 1 && size <= 1'000'000'000 ? static_cast<long>(size) : 0;
+  std::int64_t number = 0;
+  const auto code = parser.parse(distributed_info.data(), distributed_info.size())[name].get(number);
+  const bool good = code == simdjson::SUCCESS && number >= least && number <= 1'000'000'000;
+  return good ? static_cast<int>(number) : least - 1;
 }
 
 template <std::size_t Size>
@@ -336,7 +338,11 @@ std::size_t JsonEventReader::read_members(std::size_t at, bool until_list) {
       base_time_ = whole_number(text.substr(at, value_end - at)).value_or(0);
       if (base_time_ < 0 || base_time_ > (Nanoseconds{1} << 62)) base_time_ = 0;
     }
-    if (key == "distributedInfo") world_size_ = world_size_in(text.substr(at, value_end - at));
+    if (key == "distributedInfo") {
+      const std::string_view info = text.substr(at, value_end - at);
+      world_size_ = distributed_number(info, "world_size", 1);
+      rank_ = distributed_number(info, "rank", 0);
+    }
     at = value_end;
   }
 }

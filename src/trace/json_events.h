@@ -74,9 +74,12 @@ class JsonEventReader {
   // InputError where the text is no such list.
   void read(const std::function<void(const JsonEvent&)>& take, const std::function<void(double)>& progress);
 
-  // The next seven are known after read().
+  // The next eight are known after read().
   [[nodiscard]] Nanoseconds base_time() const { return base_time_; }  // "baseTimeNanoseconds", or 0
   [[nodiscard]] long world_size() const { return world_size_; }       // of PyTorch's "distributedInfo", or 0
+  [[nodiscard]] int rank() const {
+    return rank_;
+  }  // likewise, or -1; known from the beginning where it is before the list
   [[nodiscard]] bool truncated() const { return truncated_; }
   [[nodiscard]] std::uint64_t whole_bytes() const {
     return whole_bytes_;
@@ -111,6 +114,7 @@ class JsonEventReader {
   bool pytorch_header_ = false;
   Nanoseconds base_time_ = 0;
   long world_size_ = 0;
+  int rank_ = -1;
   bool truncated_ = false;
   std::uint64_t whole_bytes_ = 0;
   std::uint64_t entries_ = 0;

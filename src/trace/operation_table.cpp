@@ -18,6 +18,11 @@ OperationId OperationTable::intern(std::string_view name, Phase phase) {
   return id;
 }
 
+OperationId OperationTable::add_of_rank(std::string_view name, Phase phase, int rank) {
+  operations_.push_back({std::string(name), phase, rank});
+  return static_cast<OperationId>(operations_.size() - 1);
+}
+
 void OperationTable::add_edge(OperationId from, OperationId to, EdgeKind kind) {
   const std::uint64_t key = std::uint64_t{from} << 32 | to;
   if (known_edges_[static_cast<std::size_t>(kind)].insert(key).second) edges_.push_back({from, to, kind});

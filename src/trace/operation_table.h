@@ -42,11 +42,16 @@ struct OperationEdge {
   bool operator==(const OperationEdge&) const = default;
 };
 
+inline constexpr int kNoRank = -1;
+
 class OperationTable {
  public:
   // Returns the operation of this qualified name ("bert/encoder/layer_0/output/dense/MatMul") in this phase, and adds
   // it if it is new. Cost: one hash.
   OperationId intern(std::string_view name, Phase phase = Phase::kUnknown);
+
+  // Adds an operation of one rank of a job, whatever others of its name there are; intern() does not find it.
+  OperationId add_of_rank(std::string_view name, Phase phase, int rank);
 
   // Adds an edge, which counts once however often it is added. The operations at both ends must be in the table.
   void add_edge(OperationId from, OperationId to, EdgeKind kind = EdgeKind::kData);
@@ -54,12 +59,14 @@ class OperationTable {
   [[nodiscard]] std::size_t size() const { return operations_.size(); }
   [[nodiscard]] const std::string& name(OperationId operation) const { return operations_[operation].name; }
   [[nodiscard]] Phase phase(OperationId operation) const { return operations_[operation].phase; }
+  [[nodiscard]] int rank(OperationId operation) const { return operations_[operation].rank; }  // or kNoRank
   [[nodiscard]] const std::vector<OperationEdge>& edges() const { return edges_; }  // in the order in which they came
 
  private:
   struct Operation {
     std::string name;
     Phase phase;
+    int rank = kNoRank;
   };
 
   std::deque<Operation> operations_;                            // a deque, since the index holds views of the names

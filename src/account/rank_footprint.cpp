@@ -1,0 +1,107 @@
+// Rows are grouped by a sorted map; a device belongs to a rank if all of its rows do.
+#include "account/rank_footprint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "account/work_class.h"
+
+namespace flyball {
+namespace {
+
+constexpr int kShared = kNoRank - 1;
+
+std::string kind_of(std::string_view device) { return std::string(device.substr(0, device.find(':'))); }
+
+struct Series {
+  FootprintRow sum;
+  std::map<int, double> energies;  // J, by rank
+};
+
+double deviation_over(const std::map<int, double>& energies, std::size_t ranks) {
+  if (ranks < 2) return 0.0;
+  const auto count = static_cast<double>(ranks);
+  double sum = 0.0;
+  for (const auto& [rank, energy] : energies) sum += energy;
+  const double mean = sum / count;
+  double squares = (count - static_cast<double>(energies.size())) * mean * mean;
+  for (const auto& [rank, energy] : energies) squares += (energy - mean) * (energy - mean);
+  return std::sqrt(squares / (count - 1.0));
+}
+
+void add_row(RankShare& share, const FootprintRow& row) {
+  share.energy += row.energy;
+  const bool on_processor = row.device.starts_with("CPU") || row.device.starts_with("DRAM");
+  if (on_processor) {
+    share.processor += row.busy;
+  } else if (work_class(row.name, row.phase) == WorkClass::kCommunicate) {
+    share.communicating += row.busy;
+  } else {
+    share.computing += row.busy;
+  }
+}
+
+}  // namespace
+
+Footprint sum_of_ranks(std::span<const Footprint> nodes) {
+  Footprint result;
+  std::map<std::tuple<std::string, Phase, std::string>, Series> series;
+  std::map<int, RankShare> ranks;
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    const Footprint& node = nodes[n];
+    const std::string prefix = nodes.size() > 1 ? fmt::format("n{}/", n) : std::string();
+    result.profiled = std::max(result.profiled, node.profiled);
+    std::map<std::string_view, int> owners;  // of devices
+    for (const FootprintRow& row : node.rows) {
+      const auto [owner, fresh] = owners.emplace(row.device, row.rank);
+      if (!fresh && owner->second != row.rank) owner->second = kShared;
+      Series& of_row = series[{row.name, row.phase, kind_of(row.device)}];
+      of_row.sum.energy += row.energy;
+      of_row.sum.busy += row.busy;
+      of_row.sum.powered += row.powered;
+      of_row.sum.events += row.events;
+      of_row.energies[row.rank] += row.energy.value();
+      add_row(ranks[row.rank], row);
+    }
+    for (FootprintDevice device : node.devices) {
+      const auto owner = owners.find(device.device);
+      if (owner != owners.end() && owner->second != kShared) {
+        RankShare& share = ranks[owner->second];
+        share.idle += device.idle;
+        share.devices.push_back(prefix + device.device);
+      }
+      device.device = prefix + device.device;
+      result.devices.push_back(std::move(device));
+    }
+  }
+  for (auto& [rank, share] : ranks) {
+    share.rank = rank;
+    result.ranks.push_back(std::move(share));
+  }
+  for (auto& [key, of_row] : series) {
+    FootprintRow& row = of_row.sum;
+    std::tie(row.name, row.phase, row.device) = key;
+    row.energy_deviation = Joules(deviation_over(of_row.energies, result.ranks.size()));
+    result.rows.push_back(std::move(row));
+  }
+  merge_rows(result);
+  return result;
+}
+
+std::size_t slowest_rank(std::span<const RankShare> ranks) {
+  const bool accelerated =
+      std::any_of(ranks.begin(), ranks.end(), [](const RankShare& share) { return share.computing > Seconds(0); });
+  const auto busy = [accelerated](const RankShare& share) { return accelerated ? share.computing : share.processor; };
+  const auto slowest = std::max_element(ranks.begin(), ranks.end(),
+                                        [&](const RankShare& a, const RankShare& b) { return busy(a) < busy(b); });
+  return static_cast<std::size_t>(slowest - ranks.begin());
+}
+
+}  // namespace flyball

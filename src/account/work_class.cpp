@@ -1,0 +1,50 @@
+// Looks for words in the parts of a name, the last of which says what ran.
+#include "account/work_class.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string>
+
+#include "base/text.h"
+
+namespace flyball {
+namespace {
+
+constexpr std::array<std::string_view, 17> kCommunication{"nccl",
+                                                          "rccl",
+                                                          "gloo",
+                                                          "c10d::",
+                                                          "mpi_",
+                                                          "allreduce",
+                                                          "all_reduce",
+                                                          "all-reduce",
+                                                          "allgather",
+                                                          "all_gather",
+                                                          "all-gather",
+                                                          "alltoall",
+                                                          "all_to_all",
+                                                          "all-to-all",
+                                                          "reduce_scatter",
+                                                          "reduce-scatter",
+                                                          "collective-permute"};
+constexpr std::array<std::string_view, 6> kCopies{"memcpy",     "memset",    "aten::copy_",
+                                                  "cudamemcpy", "hipmemcpy", "copydevice"};
+
+}  // namespace
+
+WorkClass work_class(std::string_view name, Phase phase) {
+  std::string lower(name);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto holds = [](std::string_view text, const auto& words) {
+    return std::any_of(words.begin(), words.end(), [text](std::string_view word) { return contains(text, word); });
+  };
+  if (holds(lower, kCommunication)) return WorkClass::kCommunicate;
+  const std::size_t slash = lower.rfind('/');
+  const std::string_view last = std::string_view(lower).substr(slash == std::string::npos ? 0 : slash + 1);
+  if (holds(last, kCopies)) return WorkClass::kCopy;
+  return phase == Phase::kOptimizer ? WorkClass::kOptimize : WorkClass::kCompute;
+}
+
+}  // namespace flyball
