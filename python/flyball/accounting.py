@@ -29,6 +29,8 @@ class Footprint:
     profiled_s: float
     json: str  # all of it, as `flyball account diff` and `quality` read it
     ranks: list[dict]  # rank, energy_j, idle_j, computing_s, communicating_s, ...; empty without ranks=True
+    steps: dict | None  # count, step_s, step_j, step_std_j, devices_j, sample_j; None where the trace tells of no steps
+    classes: dict[str, dict]  # energy_j and busy_s of compute, communicate, copy, optimize
 
     def write(self, path: str | os.PathLike) -> None:
         """As JSON, into a file."""
@@ -57,6 +59,7 @@ def account(
     kernels: bool = False,
     frames: bool = False,
     ranks: bool = False,
+    batch: int | None = None,
 ) -> Footprint:
     """Gives every joule of a power trace to the operations of an event trace that ran at the time.
 
@@ -97,11 +100,12 @@ def account(
         "kernels": kernels,
         "frames": frames,
         "ranks": ranks,
+        "batch": batch,
     }
     text = _native.footprint(json.dumps(options))
     found = json.loads(text)
     return Footprint(found["footprint"], found["devices"], found["notes"], found["runs"], found["profiled_s"], text,
-                     found.get("ranks", []))
+                     found.get("ranks", []), found.get("steps"), found["classes"])
 
 
 class AccountSession:

@@ -130,7 +130,9 @@ Record<AccountOptions> description_of(const AccountOptions* /*type*/) {
              "Whether the time and energy that modules spend outside of all operations count, too.")
       .field("ranks", &R::ranks,
              "Whether the event traces are of the ranks of one job, which are added up, and not of several runs. Ranks "
-             "with the same power trace are on one node.");
+             "with the same power trace are on one node.")
+      .field("batch", &R::batch, "Number of samples that a step trains on, on all ranks together.",
+             {.minimum = 1, .maximum = 1e9});
 }
 
 AccountRequest read_account_options(const std::string& source, std::string_view json) {
@@ -177,6 +179,7 @@ AccountRequest account_request(const AccountOptions& options, const AccountNames
   request.settings.power.row_period = options.row_period;
   if (!options.similar.empty()) request.similar = SelfSimilar(options.similar);
   request.ranks = options.ranks;
+  request.samples = options.batch.value_or(0);
   if (options.ranks) {
     request.runs = nodes_of(options);
   } else {

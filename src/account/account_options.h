@@ -45,6 +45,7 @@ struct AccountOptions {
   bool kernels = false;
   bool frames = false;
   bool ranks = false;
+  std::optional<int> batch;
 };
 
 [[nodiscard]] Record<AccountOptions> description_of(const AccountOptions*);

@@ -311,6 +311,11 @@ void AccountRun::attribute_all() {
   }
   ProgramPower power(*power_, shares, devices_);
   attribute_power(power);
+  if (!events_->stats().steps.empty()) {
+    power_->rewind(0);
+    ProgramPower again(*power_, shares, devices_);
+    footprint_.steps = energy_of_steps(events_->stats().steps, again, devices_);
+  }
   for (std::size_t i = 0; i < power.rest().size(); ++i) {
     const ProgramPower::Rest& rest = power.rest()[i];
     const std::string& name = devices_.name(static_cast<DeviceId>(i));
@@ -494,11 +499,13 @@ AccountResult account_runs(const AccountRequest& request, const AccountListener&
     return request.ranks ? sum_of_ranks(all) : mean_of_runs(all);
   };
   result.footprint = together(footprints);
+  result.footprint.steps.samples = request.samples;
   // With hundreds of thousands of names, a summary or a tree takes as long as the account itself. Each run is
   // summarised by itself, since what the layers of a run draw varies together.
   if (request.summary) {
     for (Footprint& run : footprints) run = summarised(run, request.similar);
     result.summary = together(footprints);
+    result.summary.steps.samples = request.samples;
   }
   if (request.tree) result.tree = make_energy_tree(result.footprint, operations);
   if (request.picture) result.picture = first->picture(result.tree);

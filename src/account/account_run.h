@@ -70,6 +70,7 @@ struct AccountRequest {
   bool ranks = false;
   AccountSettings settings;
   SelfSimilar similar;
+  int samples = 0;       // of a step of the training, all ranks together; 0: not known
   bool summary = false;  // whether the result is to have it, as below
   bool tree = false;
   bool picture = false;  // of the first run; needs the tree

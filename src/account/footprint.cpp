@@ -204,7 +204,9 @@ Footprint mean_of_runs(std::span<const Footprint> runs) {
   };
   std::map<RowKey, Series> series;
   result.runs = 0;
+  std::vector<StepEnergy> steps;
   for (const Footprint& run : runs) {
+    steps.push_back(run.steps);
     result.runs += run.runs;
     result.profiled += run.profiled / count;
     for (const FootprintDevice& device : run.devices) add_device(devices[device.device], device);
@@ -218,6 +220,7 @@ Footprint mean_of_runs(std::span<const Footprint> runs) {
       if (row.powered > Seconds(0)) of_row.powers.push_back(row.mean_power().value());
     }
   }
+  result.steps = mean_of_steps(steps);
   for (const auto& [name, sum] : devices) {
     result.devices.push_back(divided(sum, count));
     result.devices.back().device = name;

@@ -13,6 +13,7 @@
 
 #include "account/attribution.h"
 #include "account/self_similar.h"
+#include "account/step_energy.h"
 #include "base/units.h"
 #include "trace/operation_table.h"
 #include "trace/trace.h"
@@ -69,6 +70,7 @@ struct Footprint {
   Seconds profiled;  // from the first entry of the event trace to the last
   std::vector<FootprintDevice> devices;
   std::vector<FootprintRow> rows;  // most energy first; no two of the same name, device, phase and rank
+  StepEnergy steps;                // of traces that tell of steps
   std::vector<RankShare> ranks;    // in order of rank, where rows are sums over ranks; else empty
 
   [[nodiscard]] Joules measured() const;

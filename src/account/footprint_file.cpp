@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "account/rank_footprint.h"
+#include "account/work_class.h"
 #include "base/json_object.h"
 #include "base/json_text.h"
 #include "base/text.h"
@@ -58,6 +59,27 @@ FootprintRow row_of(JsonObject& object, int runs) {
   row.energy_deviation = Joules(object.find_number("energy_std_j", kJoules).value_or(no_deviation));
   row.power_deviation = Watts(object.find_number("mean_power_std_w", kWatts).value_or(no_deviation));
   return row;
+}
+
+nlohmann::ordered_json steps_json(const StepEnergy& steps) {
+  nlohmann::ordered_json devices = nlohmann::ordered_json::object();
+  for (const StepEnergy::Device& device : steps.devices) devices[device.device] = device.energy.value();
+  nlohmann::ordered_json json = {{"count", steps.steps},
+                                 {"left_out", steps.left_out},
+                                 {"step_s", steps.time.value()},
+                                 {"step_j", steps.energy.value()},
+                                 {"step_std_j", steps.deviation.value()},
+                                 {"devices_j", std::move(devices)}};
+  if (steps.samples > 0) json["sample_j"] = steps.of_sample().value();
+  return json;
+}
+
+nlohmann::ordered_json classes_json(const Footprint& footprint) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const ClassShare& share : by_class(footprint)) {
+    json[std::string(name_of(share.work))] = {{"energy_j", share.energy.value()}, {"busy_s", share.busy.value()}};
+  }
+  return json;
 }
 
 nlohmann::ordered_json ranks_json(const std::vector<RankShare>& ranks) {
@@ -125,6 +147,8 @@ std::string footprint_json(const Footprint& footprint, const FootprintNotes& not
                                  {"elsewhere_j", footprint.elsewhere().value()},
                                  {"footprint", std::move(rows)},
                                  {"notes", notes}};
+  if (footprint.steps.steps > 0) json["steps"] = steps_json(footprint.steps);
+  json["classes"] = classes_json(footprint);
   if (!footprint.ranks.empty()) json["ranks"] = ranks_json(footprint.ranks);
   return dump_json(json, 2) + "\n";
 }

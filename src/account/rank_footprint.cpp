@@ -54,10 +54,13 @@ Footprint sum_of_ranks(std::span<const Footprint> nodes) {
   Footprint result;
   std::map<std::tuple<std::string, Phase, std::string>, Series> series;
   std::map<int, RankShare> ranks;
+  std::vector<StepEnergy> steps;
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     const Footprint& node = nodes[n];
     const std::string prefix = nodes.size() > 1 ? fmt::format("n{}/", n) : std::string();
     result.profiled = std::max(result.profiled, node.profiled);
+    steps.push_back(node.steps);
+    for (StepEnergy::Device& device : steps.back().devices) device.device = prefix + device.device;
     std::map<std::string_view, int> owners;  // of devices
     for (const FootprintRow& row : node.rows) {
       const auto [owner, fresh] = owners.emplace(row.device, row.rank);
@@ -91,6 +94,7 @@ Footprint sum_of_ranks(std::span<const Footprint> nodes) {
     row.energy_deviation = Joules(deviation_over(of_row.energies, result.ranks.size()));
     result.rows.push_back(std::move(row));
   }
+  result.steps = sum_of_steps(steps);
   merge_rows(result);
   return result;
 }

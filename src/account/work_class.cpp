@@ -47,4 +47,21 @@ WorkClass work_class(std::string_view name, Phase phase) {
   return phase == Phase::kOptimizer ? WorkClass::kOptimize : WorkClass::kCompute;
 }
 
+std::vector<ClassShare> by_class(const Footprint& footprint) {
+  std::array<ClassShare, kNamesOf<WorkClass>.size()> sums;
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i].work = static_cast<WorkClass>(i);
+  std::array<bool, sums.size()> there{};
+  for (const FootprintRow& row : footprint.rows) {
+    const auto at = static_cast<std::size_t>(work_class(row.name, row.phase));
+    there[at] = true;
+    sums[at].energy += row.energy;
+    sums[at].busy += row.busy;
+  }
+  std::vector<ClassShare> shares;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (there[i]) shares.push_back(sums[i]);
+  }
+  return shares;
+}
+
 }  // namespace flyball

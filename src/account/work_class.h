@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
+#include "account/footprint.h"
 #include "base/names.h"
+#include "base/units.h"
 #include "trace/trace.h"
 
 namespace flyball {
@@ -16,5 +19,15 @@ inline constexpr auto kNamesOf<WorkClass> = name_list("compute", "communicate", 
 // Collectives and transfers between ranks have names of NCCL, RCCL, Gloo, MPI, PyTorch's c10d or XLA; copies those of
 // CUDA ("Memcpy HtoD") and PyTorch ("aten::copy_"). All others compute, unless they are of the optimizer.
 [[nodiscard]] WorkClass work_class(std::string_view name, Phase phase);
+
+// What a footprint's operations of one class took together.
+struct ClassShare {
+  WorkClass work = WorkClass::kCompute;
+  Joules energy;
+  Seconds busy;  // sum over its rows
+};
+
+// Returns the classes of which there is work, in the order of their names above.
+[[nodiscard]] std::vector<ClassShare> by_class(const Footprint& footprint);
 
 }  // namespace flyball

@@ -211,6 +211,8 @@ void add_footprint_options(const Command& command, AccountArguments& arguments) 
       "--ranks", options.ranks,
       "the event traces are of the ranks of one job, which are added up; one --power for all ranks, or one "
       "for each");
+  add_value(command, "--batch", options.batch, parse_count, "N",
+            "number of samples that a step trains on, on all ranks together: says the joules of a sample, too");
   add_value(command, "--top", arguments.top, parse_count, "N", "number of rows in the text (default 20)");
   add_value(command, "--json", arguments.json, parse_path, "FILE", "write the footprint as JSON");
   add_value(command, "--csv", arguments.csv, parse_path, "FILE", "write the footprint as CSV");

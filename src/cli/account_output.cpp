@@ -28,6 +28,7 @@
 #include "draw/text_table.h"
 #include "report/energy_diagram.h"
 #include "report/footprint_report.h"
+#include "report/footprint_words.h"
 
 extern char** environ;
 
@@ -76,7 +77,11 @@ std::string footprint_text(const Footprint& footprint, const FootprintNotes& not
   }
   if (footprint.runs > 1) text += fmt::format(", mean of {} runs", footprint.runs);
   if (!footprint.ranks.empty()) text += fmt::format(", sum of {}", counted(std::ssize(footprint.ranks), "rank"));
-  text += "\n\n" + devices_text(footprint) + "\n";
+  text += '\n';
+  for (const std::string& sentence : {steps_sentence(footprint.steps), classes_sentence(footprint)}) {
+    if (!sentence.empty()) text += sentence + "\n";
+  }
+  text += "\n" + devices_text(footprint) + "\n";
   if (!footprint.ranks.empty()) text += ranks_text(footprint.ranks) + "\n";
 
   const bool several = footprint.runs > 1 || footprint.ranks.size() > 1;

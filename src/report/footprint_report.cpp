@@ -10,6 +10,7 @@
 #include "draw/scale.h"
 #include "draw/text_table.h"
 #include "report/energy_section.h"
+#include "report/footprint_words.h"
 
 namespace flyball {
 namespace {
@@ -148,13 +149,17 @@ std::string footprint_csv(const Footprint& footprint) {
 }
 
 std::string footprint_html(const FootprintPage& page) {
-  std::string body = device_table(*page.footprint);
-  if (!page.footprint->ranks.empty()) body += rank_table(page.footprint->ranks);
+  std::string body;
+  for (const std::string& sentence : {steps_sentence(page.footprint->steps), classes_sentence(*page.footprint)}) {
+    if (!sentence.empty()) body += fmt::format("<p>{}.</p>\n", escape_markup(sentence));
+  }
+  body += device_table(*page.footprint);
   if (!page.notes.empty()) {
     body += "<ul class=\"note\">";
     for (const std::string& note : page.notes) body += "<li>" + escape_markup(note) + "</li>";
     body += "</ul>\n";
   }
+  if (!page.footprint->ranks.empty()) body += rank_table(page.footprint->ranks);
   if (page.tree != nullptr) body += energy_section(*page.tree);
   if (page.power) {
     body += "<h2>Power</h2>\n<p>What the devices drew, and what ran.</p>\n";

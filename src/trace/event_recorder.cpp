@@ -227,6 +227,14 @@ void EventRecorder::cover(Nanoseconds begin, Nanoseconds end) {
   records_.has_time = true;
 }
 
+void EventRecorder::add_step(const EventRecord& record) {
+  constexpr std::size_t kMost = 1'000'000;
+  cover(record.begin, record.end);
+  if (record.end > record.begin && records_.stats.steps.size() < kMost) {
+    records_.stats.steps.push_back({record.begin, record.end});
+  }
+}
+
 void EventRecorder::take(const JsonEvent& event) {
   if (event.phase == 'M') return take_metadata(event);
   switch (format_) {
@@ -263,9 +271,8 @@ void EventRecorder::take_kineto(const JsonEvent& event) {
   if (kind == KinetoKind::kPython && !is_module) return;
   EventRecord record;
   if (!read_times(event, record)) return;
-  if (kind == KinetoKind::kProfile || (kind == KinetoKind::kAnnotation && is_step(event.name))) {
-    return cover(record.begin, record.end);
-  }
+  if (kind == KinetoKind::kProfile) return cover(record.begin, record.end);
+  if (kind == KinetoKind::kAnnotation && is_step(event.name)) return add_step(record);
   std::string_view name = event.name;
   switch (kind) {
     case KinetoKind::kDevice: {
@@ -307,7 +314,7 @@ void EventRecorder::take_kineto(const JsonEvent& event) {
         record.phase = Phase::kOptimizer;
         record.kind = RecordKind::kScope;
       } else if (is_step(name)) {
-        return cover(record.begin, record.end);
+        return add_step(record);
       } else if (record.link != kNoLink || !event.module_hierarchy.empty()) {
         record.phase = Phase::kForward;
       }
@@ -334,7 +341,7 @@ void EventRecorder::take_chrome(const JsonEvent& event) {
       break;
     default: return;
   }
-  if (is_step(event.name)) return cover(record.begin, event.phase == 'X' ? record.end : record.begin);
+  if (is_step(event.name)) return event.phase == 'X' ? add_step(record) : cover(record.begin, record.begin);
   if (is_autograd(event.name)) record.phase = Phase::kBackward;
   if (is_optimizer(event.name)) record.phase = Phase::kOptimizer;
   record.lane = lane_of(event.process, event.thread, false) & kLastLane;
@@ -413,7 +420,7 @@ void EventRecorder::take_xprof(const JsonEvent& event) {
   if (on_device && !is_xprof_work(event)) return;
   EventRecord record;
   if (!read_times(event, record)) return;
-  if (event.is_step && !on_device) return cover(record.begin, record.end);
+  if (event.is_step && !on_device) return add_step(record);
   record.lane = lane_of(event.process, event.thread, false) & kLastLane;
   const NamedOperation& operation = xprof_operation(event);
   record.name = operation.name;
@@ -487,6 +494,14 @@ std::pair<std::string, std::string> EventRecorder::device_of(const EventLane& la
 }
 
 void EventRecorder::finish(DeviceTable& devices) {
+  // Several threads may tell of one step.
+  std::vector<StepSpan>& steps = records_.stats.steps;
+  std::stable_sort(steps.begin(), steps.end(), [](const StepSpan& a, const StepSpan& b) { return a.begin < b.begin; });
+  std::size_t kept = 0;
+  for (const StepSpan& step : steps) {
+    if (kept == 0 || step.begin >= steps[kept - 1].end) steps[kept++] = step;
+  }
+  steps.resize(kept);
   for (const auto& [process, name] : process_names_) {
     if (contains(name, "/stream:all")) streamed_gpus_.push_back(device_in(name));
   }

@@ -61,6 +61,7 @@ class EventRecorder {
   [[nodiscard]] std::string tensorflow_device(std::string_view process, bool& dropped) const;
   void add(const EventRecord& record);
   void cover(Nanoseconds begin, Nanoseconds end);
+  void add_step(const EventRecord& record);
 
   EventFormat format_;
   const EventTraceOptions& options_;

@@ -48,6 +48,7 @@ void EventSweep::reset() {
   const Nanoseconds shift = records_->base_time + shift_;
   stats_.first += shift;
   stats_.last += shift;
+  for (StepSpan& step : stats_.steps) step = {step.begin + shift, step.end + shift};
   lanes_.assign(records_->lanes.size(), {});
   launches_.assign(records_->has_runtime ? kTableSize : 0, {});
   externals_.assign(0, {});

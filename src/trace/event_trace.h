@@ -63,6 +63,12 @@ struct TracedDevice {
   DeviceId device = 0;
 };
 
+// A step of the training, as its profiler calls it.
+struct StepSpan {
+  Nanoseconds begin = 0;
+  Nanoseconds end = 0;
+};
+
 struct EventTraceStats {
   EventFormat format = EventFormat::kDetect;
   std::uint64_t file_bytes = 0;        // after inflating
@@ -78,6 +84,7 @@ struct EventTraceStats {
   std::vector<TracedDevice> devices;  // each name once, in order of name; without those dropped
   Nanoseconds first = 0;              // begin of the earliest execution, module, annotation, step or span; shifted
   Nanoseconds last = 0;               // end of the latest; shifted
+  std::vector<StepSpan> steps;        // in order of time, none within another; shifted
 };
 
 class EventTrace : public EventSource {

@@ -125,6 +125,7 @@ class RankedEvents final : public EventTrace {
       stats_.untied_backward += one.untied_backward;
       stats_.too_deep += one.too_deep;
       stats_.unfinished += one.unfinished;
+      if (fresh) stats_.steps = one.steps;  // the other ranks' are the same steps
       if (one.truncated) stats_.truncated_at = one.truncated_at;
       stats_.truncated = stats_.truncated || one.truncated;
       stats_.first = fresh ? one.first : std::min(stats_.first, one.first);

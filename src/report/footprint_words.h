@@ -1,0 +1,17 @@
+// Sentences about a footprint that the command's text and the page both have.
+#pragma once
+
+#include <string>
+
+#include "account/footprint.h"
+
+namespace flyball {
+
+// "A step takes 12.3 J +- 0.4 J in 0.52 s, mean of 5 steps (CPU:0 2.2 J, GPU:0 10.1 J); 0.384 J a sample"; empty where
+// nothing is known of steps.
+[[nodiscard]] std::string steps_sentence(const StepEnergy& steps);
+
+// "Of what is attributed: compute 80.1 %, communicate 19.9 %"; empty where all work is of one class.
+[[nodiscard]] std::string classes_sentence(const Footprint& footprint);
+
+}  // namespace flyball
