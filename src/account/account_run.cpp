@@ -20,6 +20,7 @@
 #include "account/rank_footprint.h"
 #include "account/regression.h"
 #include "account/sparse_power.h"
+#include "account/work_class.h"
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -114,6 +115,7 @@ class AccountRun {
   void check_clock(bool warn);
   void attribute_all();
   void attribute_power(PowerSource& power);
+  void measure_communication(const std::vector<ShareInterval>& shares);
   [[nodiscard]] AttributionOptions attribution_options() const;
   [[nodiscard]] Footprint footprint_of(const Attribution& attribution) const;
   void note_traces();
@@ -316,6 +318,7 @@ void AccountRun::attribute_all() {
     ProgramPower again(*power_, shares, devices_);
     footprint_.steps = energy_of_steps(events_->stats().steps, again, devices_);
   }
+  measure_communication(shares);
   for (std::size_t i = 0; i < power.rest().size(); ++i) {
     const ProgramPower::Rest& rest = power.rest()[i];
     const std::string& name = devices_.name(static_cast<DeviceId>(i));
@@ -330,6 +333,28 @@ void AccountRun::attribute_all() {
             fmt::format("{}: {:.3f} s with {:.3f} J lie outside the jiffies and were not divided among processes", name,
                         to_seconds(rest.uncovered_time).value(), rest.uncovered));
       }
+    }
+  }
+}
+
+// Sweeps once more, where anything communicates.
+void AccountRun::measure_communication(const std::vector<ShareInterval>& shares) {
+  std::vector<bool> communicates(operations_.size());
+  bool any = false;
+  for (std::size_t i = 0; i < communicates.size(); ++i) {
+    const auto id = static_cast<OperationId>(i);
+    communicates[i] = work_class(operations_.name(id), operations_.phase(id)) == WorkClass::kCommunicate;
+    any = any || communicates[i];
+  }
+  if (!any) return;
+  events_->rewind(shift_);
+  power_->rewind(0);
+  ProgramPower power(*power_, shares, devices_);
+  const std::vector<CommunicationTime> times =
+      communication_time(*events_, power, [&communicates](OperationId id) { return communicates[id]; });
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    for (FootprintDevice& device : footprint_.devices) {
+      if (device.device == devices_.name(static_cast<DeviceId>(i))) device.communication = times[i];
     }
   }
 }

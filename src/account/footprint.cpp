@@ -58,6 +58,12 @@ Value sum_over(const std::vector<FootprintDevice>& devices, Value FootprintDevic
   return sum;
 }
 
+void add_communication(CommunicationTime& sum, const CommunicationTime& time) {
+  sum.beside += time.beside;
+  sum.alone += time.alone;
+  sum.energy += time.energy;
+}
+
 void add_device(FootprintDevice& sum, const FootprintDevice& device) {
   sum.measured += device.measured;
   sum.attributed += device.attributed;
@@ -72,6 +78,7 @@ void add_device(FootprintDevice& sum, const FootprintDevice& device) {
   sum.outside_time += device.outside_time;
   sum.uncovered += device.uncovered;
   sum.unmeasured += device.unmeasured;
+  add_communication(sum.communication, device.communication);
   sum.events += device.events;
 }
 
@@ -86,6 +93,8 @@ FootprintDevice divided(FootprintDevice device, double runs) {
         &FootprintDevice::uncovered, &FootprintDevice::unmeasured}) {
     device.*field = device.*field / runs;
   }
+  const CommunicationTime& communication = device.communication;
+  device.communication = {communication.beside / runs, communication.alone / runs, communication.energy / runs};
   device.events = static_cast<std::uint64_t>(std::llround(static_cast<double>(device.events) / runs));
   return device;
 }
@@ -110,6 +119,16 @@ Joules Footprint::outside() const { return sum_over(devices, &FootprintDevice::o
 Joules Footprint::elsewhere() const {
   return sum_over(devices, &FootprintDevice::other_processes) + sum_over(devices, &FootprintDevice::system) +
          sum_over(devices, &FootprintDevice::monitor);
+}
+
+CommunicationTime Footprint::communication() const {
+  CommunicationTime accelerators;
+  CommunicationTime processors;
+  for (const FootprintDevice& device : devices) {
+    const bool processor = device.device.find("CPU") != std::string::npos;  // with the node's name before it, if any
+    add_communication(processor ? processors : accelerators, device.communication);
+  }
+  return accelerators.alone + accelerators.beside > Seconds(0) ? accelerators : processors;
 }
 
 Footprint make_footprint(const Attribution& attribution, const OperationTable& operations, const DeviceTable& devices) {

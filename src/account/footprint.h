@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "account/attribution.h"
+#include "account/communication.h"
 #include "account/self_similar.h"
 #include "account/step_energy.h"
 #include "base/units.h"
@@ -51,6 +52,7 @@ struct FootprintDevice {
   Seconds outside_time;
   Seconds uncovered;   // without power, while anything ran
   Seconds unmeasured;  // of the profile, without power
+  CommunicationTime communication;
   std::uint64_t events = 0;
 };
 
@@ -62,6 +64,7 @@ struct RankShare {
   Joules idle;                       // of these devices, while nothing ran and the program was profiled
   Seconds computing;                 // sum over its operations on accelerators that do not communicate
   Seconds communicating;             // and that do
+  Seconds exposed;                   // communication, while nothing else ran on these devices
   Seconds processor;                 // sum over its operations on processors
 };
 
@@ -78,6 +81,8 @@ struct Footprint {
   [[nodiscard]] Joules idle() const;
   [[nodiscard]] Joules outside() const;
   [[nodiscard]] Joules elsewhere() const;  // other processes, system and monitor
+  // Of accelerators, or where nothing communicates on them, of processors.
+  [[nodiscard]] CommunicationTime communication() const;
 };
 
 // Makes a footprint of an attribution, with the names of the tables that its traces filled.

@@ -93,6 +93,7 @@ nlohmann::ordered_json ranks_json(const std::vector<RankShare>& ranks) {
                      {"idle_j", share.idle.value()},
                      {"computing_s", share.computing.value()},
                      {"communicating_s", share.communicating.value()},
+                     {"exposed_s", share.exposed.value()},
                      {"processor_s", share.processor.value()},
                      {"slowest", i == slowest}});
   }
@@ -104,20 +105,27 @@ nlohmann::ordered_json ranks_json(const std::vector<RankShare>& ranks) {
 std::string footprint_json(const Footprint& footprint, const FootprintNotes& notes) {
   nlohmann::ordered_json devices = nlohmann::ordered_json::array();
   for (const FootprintDevice& device : footprint.devices) {
-    devices.push_back({{"device", device.device},
-                       {"measured_j", device.measured.value()},
-                       {"attributed_j", device.attributed.value()},
-                       {"idle_j", device.idle.value()},
-                       {"outside_j", device.outside.value()},
-                       {"other_processes_j", device.other_processes.value()},
-                       {"system_j", device.system.value()},
-                       {"monitor_j", device.monitor.value()},
-                       {"measured_s", device.powered.value()},
-                       {"busy_s", device.busy.value()},
-                       {"idle_s", device.idle_time.value()},
-                       {"outside_s", device.outside_time.value()},
-                       {"unmeasured_s", device.unmeasured.value()},
-                       {"uncovered_s", device.uncovered.value()}});
+    nlohmann::ordered_json json = {{"device", device.device},
+                                   {"measured_j", device.measured.value()},
+                                   {"attributed_j", device.attributed.value()},
+                                   {"idle_j", device.idle.value()},
+                                   {"outside_j", device.outside.value()},
+                                   {"other_processes_j", device.other_processes.value()},
+                                   {"system_j", device.system.value()},
+                                   {"monitor_j", device.monitor.value()},
+                                   {"measured_s", device.powered.value()},
+                                   {"busy_s", device.busy.value()},
+                                   {"idle_s", device.idle_time.value()},
+                                   {"outside_s", device.outside_time.value()},
+                                   {"unmeasured_s", device.unmeasured.value()},
+                                   {"uncovered_s", device.uncovered.value()}};
+    const CommunicationTime& communication = device.communication;
+    if (communication.alone + communication.beside > Seconds(0)) {
+      json["communicating_alone_s"] = communication.alone.value();
+      json["communicating_beside_s"] = communication.beside.value();
+      json["communicating_alone_j"] = communication.energy.value();
+    }
+    devices.push_back(std::move(json));
   }
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const FootprintRow& row : footprint.rows) {

@@ -78,6 +78,7 @@ Footprint sum_of_ranks(std::span<const Footprint> nodes) {
       if (owner != owners.end() && owner->second != kShared) {
         RankShare& share = ranks[owner->second];
         share.idle += device.idle;
+        if (!device.device.starts_with("CPU")) share.exposed += device.communication.alone;
         share.devices.push_back(prefix + device.device);
       }
       device.device = prefix + device.device;

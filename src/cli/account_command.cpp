@@ -2,6 +2,7 @@
 #include "cli/account_command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -26,6 +27,9 @@
 #include "cli/interrupt.h"
 #include "cli/option_values.h"
 #include "cli/pipeline_options.h"
+#include "cli/tariff_options.h"
+#include "draw/scale.h"
+#include "forecast/forecast.h"
 #include "report/footprint_pprof.h"
 #include "report/footprint_report.h"
 
@@ -123,6 +127,26 @@ class AccountConsole {
 
 }  // namespace
 
+namespace {
+
+// What the measured energy costs and emits, or nothing if neither was asked for.
+void note_bill(const AccountArguments& arguments, Joules measured, FootprintNotes& notes) {
+  const double kwh = kilowatt_hours(measured);
+  std::vector<std::string> parts;
+  if (arguments.price) {
+    parts.push_back(fmt::format("costs {} at {} a kWh", short_number(kwh * *arguments.price), *arguments.price));
+  }
+  if (arguments.carbon_g_per_kwh) {
+    parts.push_back(fmt::format("emits {} g of CO2 at {} g a kWh", short_number(kwh * *arguments.carbon_g_per_kwh),
+                                *arguments.carbon_g_per_kwh));
+  }
+  if (!parts.empty()) {
+    notes.push_back(fmt::format("the measured energy, {} kWh, {}", short_number(kwh), fmt::join(parts, " and ")));
+  }
+}
+
+}  // namespace
+
 void run_account(const AccountArguments& arguments, const std::string& command_line,
                  std::optional<std::string_view> power_text) {
   if (arguments.account.events.empty() || arguments.account.power.empty()) {
@@ -133,7 +157,8 @@ void run_account(const AccountArguments& arguments, const std::string& command_l
   request.summary = arguments.account.summary || arguments.html;
   request.tree = arguments.svg || arguments.html;
   request.picture = arguments.html.has_value();
-  const AccountResult result = account_runs(request, AccountConsole().listener());
+  AccountResult result = account_runs(request, AccountConsole().listener());
+  note_bill(arguments, result.footprint.measured(), result.notes);
   const auto& [footprint, summary, tree, picture, notes] = result;
   const Footprint& shown = arguments.account.summary ? summary : footprint;
 
@@ -211,6 +236,7 @@ void add_footprint_options(const Command& command, AccountArguments& arguments) 
       "--ranks", options.ranks,
       "the event traces are of the ranks of one job, which are added up; one --power for all ranks, or one "
       "for each");
+  add_constant_tariff_options(command, arguments.price, arguments.carbon_g_per_kwh);
   add_value(command, "--batch", options.batch, parse_count, "N",
             "number of samples that a step trains on, on all ranks together: says the joules of a sample, too");
   add_value(command, "--top", arguments.top, parse_count, "N", "number of rows in the text (default 20)");

@@ -16,6 +16,8 @@ struct AccountArguments {
   std::optional<std::string> module;
   std::optional<std::string> json, csv, html, svg, pprof;
   std::optional<std::string> format;
+  std::optional<double> price;  // of a kWh
+  std::optional<double> carbon_g_per_kwh;
 };
 
 // Adds all options of a footprint but --power. `arguments` must outlive the parsing.

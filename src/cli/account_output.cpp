@@ -47,13 +47,13 @@ std::string devices_text(const Footprint& footprint) {
 }
 
 std::string ranks_text(const std::vector<RankShare>& ranks) {
-  TextTable table(
-      {"rank", "energy (J)", "idle (J)", "computing (s)", "communicating (s)", "processor (s)", "<devices of its own"});
+  TextTable table({"rank", "energy (J)", "idle (J)", "computing (s)", "communicating (s)", "alone (s)", "processor (s)",
+                   "<devices of its own"});
   for (const RankShare& share : ranks) {
     table.add_row({fmt::to_string(share.rank), format_fixed(share.energy.value(), 3),
                    format_fixed(share.idle.value(), 3), format_fixed(share.computing.value(), 3),
-                   format_fixed(share.communicating.value(), 3), format_fixed(share.processor.value(), 3),
-                   fmt::format("{}", fmt::join(share.devices, " "))});
+                   format_fixed(share.communicating.value(), 3), format_fixed(share.exposed.value(), 3),
+                   format_fixed(share.processor.value(), 3), fmt::format("{}", fmt::join(share.devices, " "))});
   }
   return table.str() + fmt::format("rank {} computes for the longest time\n", ranks[slowest_rank(ranks)].rank);
 }
@@ -78,7 +78,8 @@ std::string footprint_text(const Footprint& footprint, const FootprintNotes& not
   if (footprint.runs > 1) text += fmt::format(", mean of {} runs", footprint.runs);
   if (!footprint.ranks.empty()) text += fmt::format(", sum of {}", counted(std::ssize(footprint.ranks), "rank"));
   text += '\n';
-  for (const std::string& sentence : {steps_sentence(footprint.steps), classes_sentence(footprint)}) {
+  for (const std::string& sentence :
+       {steps_sentence(footprint.steps), classes_sentence(footprint), communication_sentence(footprint)}) {
     if (!sentence.empty()) text += sentence + "\n";
   }
   text += "\n" + devices_text(footprint) + "\n";

@@ -69,13 +69,13 @@ std::string device_table(const Footprint& footprint) {
 
 std::string rank_table(const std::vector<RankShare>& ranks) {
   HtmlTable table({"rank", "energy<small>J</small>", "idle<small>J</small>", "computing<small>s</small>",
-                   "communicating<small>s</small>", "processor<small>s</small>", "devices"});
+                   "communicating<small>s</small>", "alone<small>s</small>", "processor<small>s</small>", "devices"});
   for (const RankShare& share : ranks) {
     std::string devices;
     for (const std::string& device : share.devices) devices += (devices.empty() ? "" : " ") + device;
     table.row({fmt::to_string(share.rank), format_fixed(share.energy.value(), 2), format_fixed(share.idle.value(), 2),
                format_fixed(share.computing.value(), 3), format_fixed(share.communicating.value(), 3),
-               format_fixed(share.processor.value(), 3), devices});
+               format_fixed(share.exposed.value(), 3), format_fixed(share.processor.value(), 3), devices});
   }
   return fmt::format("<h2>Ranks</h2>\n<p>Rank {} computes for the longest time.</p>\n",
                      ranks[slowest_rank(ranks)].rank) +
@@ -150,7 +150,8 @@ std::string footprint_csv(const Footprint& footprint) {
 
 std::string footprint_html(const FootprintPage& page) {
   std::string body;
-  for (const std::string& sentence : {steps_sentence(page.footprint->steps), classes_sentence(*page.footprint)}) {
+  for (const std::string& sentence : {steps_sentence(page.footprint->steps), classes_sentence(*page.footprint),
+                                      communication_sentence(*page.footprint)}) {
     if (!sentence.empty()) body += fmt::format("<p>{}.</p>\n", escape_markup(sentence));
   }
   body += device_table(*page.footprint);

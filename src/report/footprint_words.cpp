@@ -43,4 +43,12 @@ std::string classes_sentence(const Footprint& footprint) {
   return text;
 }
 
+std::string communication_sentence(const Footprint& footprint) {
+  const CommunicationTime time = footprint.communication();
+  const Seconds all = time.alone + time.beside;
+  if (all <= Seconds(0)) return {};
+  return fmt::format("Communication took {} s of devices' time, {} s of it beside other work; alone it drew {} J",
+                     short_number(all.value()), short_number(time.beside.value()), short_number(time.energy.value()));
+}
+
 }  // namespace flyball

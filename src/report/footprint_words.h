@@ -14,4 +14,8 @@ namespace flyball {
 // "Of what is attributed: compute 80.1 %, communicate 19.9 %"; empty where all work is of one class.
 [[nodiscard]] std::string classes_sentence(const Footprint& footprint);
 
+// "Communication took 10.2 s of devices' time, 7.1 s of it beside other work; alone it drew 350 J"; empty where nothing
+// communicates.
+[[nodiscard]] std::string communication_sentence(const Footprint& footprint);
+
 }  // namespace flyball

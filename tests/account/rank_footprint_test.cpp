@@ -11,8 +11,10 @@
 
 #include "account/account_options.h"
 #include "account/account_run.h"
+#include "account/communication.h"
 #include "account/work_class.h"
 #include "base/error.h"
+#include "support/memory_traces.h"
 #include "support/temp_folder.h"
 
 namespace flyball {
@@ -90,6 +92,9 @@ TEST_F(RankFootprint, AddsUpRanksOfOneNode) {
   EXPECT_NEAR(fast.communicating.value(), 1.0, 1e-9);
   EXPECT_NEAR(slow.processor.value(), 0.5, 1e-9);
   EXPECT_NEAR(fast.idle.value(), 0.0, 1e-9);
+  EXPECT_NEAR(fast.exposed.value(), 1.0, 1e-9);
+  EXPECT_NEAR(footprint.communication().alone.value(), 1.5, 1e-9);
+  EXPECT_NEAR(footprint.communication().energy.value(), 200.0, 1e-9);
   EXPECT_EQ(slowest_rank(footprint.ranks), 1u);
   EXPECT_NEAR(footprint.measured().value(), 1050.0, 1e-9);
   EXPECT_NEAR(footprint.outside().value(), 350.0, 1e-9);
@@ -188,6 +193,20 @@ TEST_F(RankFootprint, RefusesWhatDoesNotGoTogether) {
   options = job();
   options.events = {options.events[0], (folder_.path() / "missing.json").string()};
   EXPECT_THROW((void)account_request(options), SystemError);
+}
+
+// On GPU:0, 100 W until 2 s and 300 W then: communication from 0 to 3 s, beside it work from 1 to 2.5 s. Alone are the
+// first second and the last half of one: 100 J and 150 J. The power ends at 2.75 s, so that 75 J of these are unknown.
+TEST(CommunicationTimes, AloneAndBesideOtherWork) {
+  const Nanoseconds half = kSecond / 2;
+  testing::MemoryEvents events({{0, 3 * kSecond, 0, 7}, {kSecond, 2 * kSecond + half, 0, 8}});
+  testing::MemoryPower power(
+      {{0, 2 * kSecond, 0, Watts(100)}, {2 * kSecond, 2 * kSecond + 3 * half / 2, 0, Watts(300)}});
+  const auto times = communication_time(events, power, [](OperationId id) { return id == 7; });
+  ASSERT_EQ(times.size(), 1u);
+  EXPECT_NEAR(times[0].beside.value(), 1.5, 1e-12);
+  EXPECT_NEAR(times[0].alone.value(), 1.5, 1e-12);
+  EXPECT_NEAR(times[0].energy.value(), 175.0, 1e-9);
 }
 
 TEST(WorkClasses, ByName) {
