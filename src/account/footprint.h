@@ -62,10 +62,11 @@ struct RankShare {
   std::vector<std::string> devices;  // that no other rank used
   Joules energy;                     // of its operations
   Joules idle;                       // of these devices, while nothing ran and the program was profiled
-  Seconds computing;                 // sum over its operations on accelerators that do not communicate
-  Seconds communicating;             // and that do
+  Seconds computing;                 // sum over its operations that do not communicate, on accelerators or, if the
+                                     // job has none, on processors
+  Seconds communicating;             // and over those that do
   Seconds exposed;                   // communication, while nothing else ran on these devices
-  Seconds processor;                 // sum over its operations on processors
+  Seconds processor;                 // sum over all its operations on processors
 };
 
 struct Footprint {

@@ -36,16 +36,18 @@ double deviation_over(const std::map<int, double>& energies, std::size_t ranks) 
   return std::sqrt(squares / (count - 1.0));
 }
 
-void add_row(RankShare& share, const FootprintRow& row) {
-  share.energy += row.energy;
-  const bool on_processor = row.device.starts_with("CPU") || row.device.starts_with("DRAM");
-  if (on_processor) {
-    share.processor += row.busy;
-  } else if (work_class(row.name, row.phase) == WorkClass::kCommunicate) {
-    share.communicating += row.busy;
-  } else {
-    share.computing += row.busy;
-  }
+// A rank's times, apart by where its operations ran until it is known whether the job has accelerators.
+struct RankTimes {
+  Seconds computing[2];  // on processors; on accelerators
+  Seconds communicating[2];
+};
+
+bool on_accelerator(std::string_view device) { return !device.starts_with("CPU") && !device.starts_with("DRAM"); }
+
+void add_row(RankTimes& times, const FootprintRow& row) {
+  const std::size_t at = on_accelerator(row.device) ? 1 : 0;
+  const bool communicates = work_class(row.name, row.phase) == WorkClass::kCommunicate;
+  (communicates ? times.communicating : times.computing)[at] += row.busy;
 }
 
 }  // namespace
@@ -54,6 +56,7 @@ Footprint sum_of_ranks(std::span<const Footprint> nodes) {
   Footprint result;
   std::map<std::tuple<std::string, Phase, std::string>, Series> series;
   std::map<int, RankShare> ranks;
+  std::map<int, RankTimes> times;
   std::vector<StepEnergy> steps;
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     const Footprint& node = nodes[n];
@@ -71,22 +74,29 @@ Footprint sum_of_ranks(std::span<const Footprint> nodes) {
       of_row.sum.powered += row.powered;
       of_row.sum.events += row.events;
       of_row.energies[row.rank] += row.energy.value();
-      add_row(ranks[row.rank], row);
+      ranks[row.rank].energy += row.energy;
+      add_row(times[row.rank], row);
     }
     for (FootprintDevice device : node.devices) {
       const auto owner = owners.find(device.device);
       if (owner != owners.end() && owner->second != kShared) {
         RankShare& share = ranks[owner->second];
         share.idle += device.idle;
-        if (!device.device.starts_with("CPU")) share.exposed += device.communication.alone;
+        if (on_accelerator(device.device)) share.exposed += device.communication.alone;
         share.devices.push_back(prefix + device.device);
       }
       device.device = prefix + device.device;
       result.devices.push_back(std::move(device));
     }
   }
+  const bool accelerated = std::any_of(times.begin(), times.end(), [](const auto& one) {
+    return one.second.computing[1] + one.second.communicating[1] > Seconds(0);
+  });
   for (auto& [rank, share] : ranks) {
     share.rank = rank;
+    share.processor = times[rank].computing[0] + times[rank].communicating[0];
+    share.computing = times[rank].computing[accelerated ? 1 : 0];
+    share.communicating = times[rank].communicating[accelerated ? 1 : 0];
     result.ranks.push_back(std::move(share));
   }
   for (auto& [key, of_row] : series) {
@@ -101,11 +111,8 @@ Footprint sum_of_ranks(std::span<const Footprint> nodes) {
 }
 
 std::size_t slowest_rank(std::span<const RankShare> ranks) {
-  const bool accelerated =
-      std::any_of(ranks.begin(), ranks.end(), [](const RankShare& share) { return share.computing > Seconds(0); });
-  const auto busy = [accelerated](const RankShare& share) { return accelerated ? share.computing : share.processor; };
-  const auto slowest = std::max_element(ranks.begin(), ranks.end(),
-                                        [&](const RankShare& a, const RankShare& b) { return busy(a) < busy(b); });
+  const auto slowest = std::max_element(
+      ranks.begin(), ranks.end(), [](const RankShare& a, const RankShare& b) { return a.computing < b.computing; });
   return static_cast<std::size_t>(slowest - ranks.begin());
 }
 

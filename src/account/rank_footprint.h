@@ -16,8 +16,7 @@ namespace flyball {
 // the sums of those given.
 [[nodiscard]] Footprint sum_of_ranks(std::span<const Footprint> nodes);
 
-// Returns the index in `ranks` of the rank that computed for the longest time on accelerators, or where there are none
-// on processors; that of the first if there are several.
+// Returns the index in `ranks` of the rank that computed for the longest time; that of the first if there are several.
 [[nodiscard]] std::size_t slowest_rank(std::span<const RankShare> ranks);
 
 }  // namespace flyball

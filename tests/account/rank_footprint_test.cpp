@@ -140,6 +140,9 @@ TEST_F(RankFootprint, NumbersAreThoseOfTheTraces) {
   // 50 W, shared for the first of the two seconds.
   EXPECT_NEAR(footprint.ranks[0].energy.value(), 25.0, 1e-9);
   EXPECT_NEAR(footprint.ranks[1].energy.value(), 75.0, 1e-9);
+  // Without accelerators it is processors on which ranks compute.
+  EXPECT_NEAR(footprint.ranks[1].computing.value(), 2.0, 1e-9);
+  EXPECT_EQ(slowest_rank(footprint.ranks), 1u);
 }
 
 // All formats that ship, as ranks of one job and as many ranks of one file.
