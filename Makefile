@@ -93,9 +93,10 @@ peers: build ## compare with the published solvers (downloads them from PyPI)
 	@scripts/setup bench
 	$(PEERS)
 
-paper-tables: build ## compute the papers' tables again into docs/paper-tables.md and docs/forecast-tables.md
+paper-tables: build ## compute the papers' tables again into docs/paper-tables.md and docs/forecast-tables.md; published trainings into docs/forecast-estimates.md
 	@python3 bench/paper_tables.py --program build/flyball --write docs/paper-tables.md
 	@python3 bench/forecast_tables.py --program build/flyball --write docs/forecast-tables.md
+	@python3 bench/estimate_tables.py --program build/flyball --write docs/forecast-estimates.md
 
 real-runs: build ## predict others' measured runs again into docs/real-runs.md (needs FLYBALL_SHARED_DATA or ../shared/data)
 	@python3 bench/real_runs.py --program build/flyball --write docs/real-runs.md

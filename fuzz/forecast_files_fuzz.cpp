@@ -34,9 +34,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       }
       case 1: (void)flyball::read_spans("spans.csv", text); break;
       case 2: {
-        const flyball::CarbonSeries series = flyball::read_carbon("carbon.csv", text);
-        const double mean = flyball::mean_intensity(series, flyball::Seconds(10), flyball::Seconds(1e5));
+        const flyball::PerKwhSeries series = flyball::read_carbon("carbon.csv", text);
+        const double mean = flyball::mean_per_kwh(series, flyball::Seconds(10), flyball::Seconds(1e5));
         if (!std::isfinite(mean)) std::abort();
+        if (!std::isfinite(flyball::best_start(series, flyball::Seconds(1e5)).value())) std::abort();
+        (void)flyball::read_prices("prices.csv", text);
         break;
       }
       default: {

@@ -184,6 +184,18 @@ bool CsvReader::has_column(std::string_view name) const {
   return std::find(header_.begin(), header_.end(), name) != header_.end();
 }
 
+namespace {
+
+// Where the search for the comma behind a field begins: behind its closing quote, where quotes stand around it.
+std::size_t end_of_quoted(std::string_view line, std::size_t begin) {
+  const std::size_t open = line.find_first_not_of(" \t", begin);
+  if (open == std::string_view::npos || line[open] != '"') return begin;
+  const std::size_t close = line.find('"', open + 1);
+  return close == std::string_view::npos ? begin : close;
+}
+
+}  // namespace
+
 bool CsvReader::read_line(std::vector<Field>& fields) {
   while (!rest_.empty()) {
     const std::size_t end = rest_.find('\n');
@@ -195,12 +207,12 @@ bool CsvReader::read_line(std::vector<Field>& fields) {
     fields.clear();
     std::size_t begin = 0;
     while (true) {
-      const std::size_t comma = line.find(',', begin);
+      const std::size_t comma = line.find(',', end_of_quoted(line, begin));
       const auto length = comma == std::string_view::npos ? comma : comma - begin;
       const std::string_view field = trim(unquoted(trim(line.substr(begin, length))));
       if (contains(field, "\"")) {
         throw InputError({source_, line_, begin + 1}, "a quote stands inside a field",
-                         "put quotes around a whole field or leave them out; fields hold no commas and no quotes");
+                         "put quotes around a whole field or leave them out; a field holds none");
       }
       fields.push_back({field, begin + 1});
       if (comma == std::string_view::npos) return true;

@@ -46,8 +46,8 @@ void write_text_file(const std::filesystem::path& path, std::string_view text);
 [[nodiscard]] std::optional<double> parse_duration_seconds(std::string_view text);
 
 // Comma-separated values with one header line. '#' lines and blank lines are skipped; CR LF endings, a UTF-8 byte
-// order mark and double quotes around a field are accepted; fields hold no commas, quotes or line ends. Every accessor
-// throws InputError with the file, line and column of the field that is wrong. The text must outlive the reader.
+// order mark and double quotes around a field are accepted, and commas only within these. Every accessor throws
+// InputError with the file, line and column of the field that is wrong. The text must outlive the reader.
 class CsvReader {
  public:
   // A required column that may be missing where another one is there.

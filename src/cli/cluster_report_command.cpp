@@ -208,7 +208,7 @@ std::string text_of(const JobBill& bill, JobGrouping by, const Tariff& tariff, b
   headings.insert(headings.end(), {"ran s", "node s", "GPU s", "energy J", "kWh", "mean W"});
   if (with_savings) headings.emplace_back("saved J");
   if (tariff.carbon) headings.emplace_back("CO2 kg");
-  if (tariff.price_per_kwh) headings.emplace_back("cost");
+  if (tariff.has_price()) headings.emplace_back("cost");
   TextTable table(headings);
   const auto add = [&](const JobBillRow& row, bool total) {
     const auto or_dash = [](const std::string& name) { return name.empty() ? std::string("-") : name; };
@@ -229,7 +229,7 @@ std::string text_of(const JobBill& bill, JobGrouping by, const Tariff& tariff, b
                                shown(value["energy_j"], 0), shown(value["energy_kwh"], 3), shown(value["mean_w"], 0)});
     if (with_savings) cells.push_back(shown(value["saved_j"], 0));
     if (tariff.carbon) cells.push_back(shown(row.co2_kg, 3));
-    if (tariff.price_per_kwh) cells.push_back(shown(row.cost, 2));
+    if (tariff.has_price()) cells.push_back(shown(row.cost, 2));
     table.add_row(cells);
   };
   for (const JobBillRow& row : bill.rows) add(row, false);

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/forecast_estimate.h"
 #include "cli/forecast_init.h"
 #include "cli/option_values.h"
 #include "cli/tariff_options.h"
@@ -66,8 +67,8 @@ double parse_confidence(std::string_view option, std::string_view text) {
 
 Tariff tariff_of(const ForecastOptions& options) {
   Tariff tariff = tariff_of(options.tariff);
-  if (options.start && !tariff.carbon) {
-    throw UsageError("--start says where in a --carbon FILE the run begins; give both");
+  if (options.start && !tariff.carbon && !tariff.prices) {
+    throw UsageError("--start says where in a file of --carbon or --price the run begins; give one of them");
   }
   tariff.start = options.start.value_or(Seconds(0));
   return tariff;
@@ -196,7 +197,7 @@ void add_forecast_command(const Command& program, const std::string& command_lin
             "with --cluster: the same jobs under another policy, to see what is saved");
   add_tariff_options(command, options->tariff);
   add_value(command, "--start", options->start, parse_duration_or_zero, "TIME",
-            "with --carbon FILE: time from the file's first row to the begin of the run (default 0)");
+            "with a file of --carbon, or else of --price: time from its first row to the begin of the run (default 0)");
   add_format(command, options->format);
   add_value(command, "--out", options->out, parse_path, "DIR", "write forecast.html and forecast.json there");
   command.footer(
@@ -208,6 +209,7 @@ void add_forecast_command(const Command& program, const std::string& command_lin
       "    --microbatches 32 --out out/bert\n"
       "  flyball forecast --plan out/bert/plan.json --slower 5 \\\n"
       "    --iterations 250000 --carbon 380 --price 0.25");
+  add_forecast_estimate(command, command_line);
   add_forecast_init(command);
   command.callback([options, command, command_line] {
     if (command.subcommand_is_given()) return;  // the subcommand has run

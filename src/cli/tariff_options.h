@@ -1,4 +1,4 @@
-// The options --carbon and --price, by which a command turns energy into carbon dioxide and money.
+// The options --carbon, --region and --price, by which a command turns energy into carbon dioxide and money.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,8 @@ namespace flyball {
 
 struct TariffOptions {
   std::optional<std::string> carbon;
-  std::optional<double> price;
+  std::optional<std::string> region;
+  std::optional<std::string> price;
 };
 
 void add_tariff_options(const Command& command, TariffOptions& options);
@@ -20,7 +21,8 @@ void add_tariff_options(const Command& command, TariffOptions& options);
 void add_constant_tariff_options(const Command& command, std::optional<double>& price,
                                  std::optional<double>& carbon_g_per_kwh);
 
-// Reads the file of --carbon, if there is one. Throws what read_carbon() does, and SystemError.
+// Reads the files of --carbon and --price, if there are any. Throws what read_carbon() does, UsageError and
+// SystemError.
 [[nodiscard]] Tariff tariff_of(const TariffOptions& options);
 
 }  // namespace flyball

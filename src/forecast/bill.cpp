@@ -16,17 +16,87 @@ namespace flyball {
 namespace {
 
 constexpr double kMostGrams = 5000.0;  // oil alone is below 1,000
+constexpr double kMostPrice = 1000.0;
+constexpr double kGramsOfPoundPerMwh = 0.45359237;  // lb/MWh in g/kWh
 
 // The row that holds at a time in the series' first period. Rounding may put it a little before that.
-std::size_t row_at(const CarbonSeries& series, Seconds time) {
+std::size_t row_at(const PerKwhSeries& series, Seconds time) {
   const auto after = std::upper_bound(series.begins.begin() + 1, series.begins.end(), time);
   return static_cast<std::size_t>(after - series.begins.begin()) - 1;
 }
 
-// Integral of the intensity from the series' first row to a time in its first period, in g/kWh times seconds.
-double integral_until(const CarbonSeries& series, Seconds time) {
+// Integral from the series' first row to a time in its first period, times seconds.
+double integral_until(const PerKwhSeries& series, Seconds time) {
   const std::size_t row = row_at(series, time);
-  return series.integrals[row] + series.grams_per_kwh[row] * (time - series.begins[row]).value();
+  return series.integrals[row] + series.per_kwh[row] * (time - series.begins[row]).value();
+}
+
+// How a file of intensities names its columns.
+struct CarbonLayout {
+  std::string time = "timestamp";
+  std::string value = "g_per_kwh";
+  double grams = 1.0;   // of the file's unit
+  bool pounds = false;  // a column `units`, where there is one, must say lbs_co2_per_mwh
+};
+
+// Tells a file by its header. Electricity Maps has changed its headings' case, and writes the unit with or without a
+// subscript two; of its two intensities the one over the life cycle counts, as in the paid service's default.
+CarbonLayout carbon_layout(std::string_view text) {
+  std::string_view header;
+  for (const std::string_view line : split_at('\n', text.substr(0, 4096))) {
+    const std::string_view own = trim(line);
+    if (own.empty() || own.front() == '#') continue;
+    header = own;
+    break;
+  }
+  CarbonLayout layout;
+  std::string life_cycle;
+  std::string direct;
+  const bool maps = contains(header, "Datetime (UTC)");
+  for (std::string_view name : split_at(',', header)) {
+    name = unquoted(trim(name));
+    if (maps && contains(name, "arbon") && contains(name, "ntensity")) {
+      if (contains(name, "(direct)")) direct = name;
+      if (contains(name, "(LCA)") || contains(name, "ife cycle)")) life_cycle = name;
+    }
+    if (name == "point_time") return {"point_time", "value", kGramsOfPoundPerMwh, true};
+    if (name == "MOER") return {"timestamp", "MOER", kGramsOfPoundPerMwh, true};
+  }
+  if (!maps || (direct.empty() && life_cycle.empty())) return layout;
+  layout.time = "Datetime (UTC)";
+  layout.value = life_cycle.empty() ? direct : life_cycle;
+  return layout;
+}
+
+// Reads the rows; `check` gets each value and throws where it cannot be meant.
+template <class Check>
+PerKwhSeries read_series(CsvReader& csv, const std::string& source, const CarbonLayout& layout, const Check& check) {
+  PerKwhSeries series;
+  while (csv.next()) {
+    const std::string_view stamp = csv.text(layout.time);
+    const std::optional<Nanoseconds> date = parse_date_time(stamp, Seconds(0));
+    const double time = date ? to_seconds(*date).value() : csv.number(layout.time);
+    if (series.begins.empty()) series.first = Seconds(time);
+    const Seconds begin(time - series.first.value());
+    if (!series.begins.empty() && begin <= series.begins.back()) {
+      throw InputError(csv.where(layout.time), "not after the row before", "sort the rows by time");
+    }
+    if (layout.pounds && csv.has_column("units") && csv.text("units") != "lbs_co2_per_mwh") {
+      throw InputError(csv.where("units"), "another unit than lbs_co2_per_mwh",
+                       "ask WattTime for the signal co2_moer or co2_aoer");
+    }
+    const double value = csv.number(layout.value);
+    check(value);
+    const double held = series.begins.empty() ? 0.0 : (begin - series.begins.back()).value();
+    series.integrals.push_back(held > 0.0 ? series.integrals.back() + series.per_kwh.back() * held : 0.0);
+    series.begins.push_back(begin);
+    series.per_kwh.push_back(value * layout.grams);
+  }
+  if (series.begins.empty()) throw InputError({source, csv.line(), 1}, "no rows", "add for example 0,380");
+  const std::size_t count = series.begins.size();
+  series.period = count == 1 ? Seconds(std::numeric_limits<double>::infinity())
+                             : 2.0 * series.begins[count - 1] - series.begins[count - 2];
+  return series;
 }
 
 EnergySheet sheet_of_result(const std::string& file) {
@@ -111,50 +181,62 @@ EnergySheet sheet_of_cluster(const std::string& file, const std::optional<std::s
   return sheet;
 }
 
-CarbonSeries read_carbon(const std::string& source, std::string_view text) {
-  CsvReader csv(source, text, {"timestamp", "g_per_kwh"});
-  CarbonSeries series;
-  while (csv.next()) {
-    const std::string_view stamp = csv.text("timestamp");
-    const std::optional<Nanoseconds> date = parse_date_time(stamp, Seconds(0));
-    const double time = date ? to_seconds(*date).value() : csv.number("timestamp");
-    if (series.begins.empty()) series.first = Seconds(time);
-    const Seconds begin(time - series.first.value());
-    if (!series.begins.empty() && begin <= series.begins.back()) {
-      throw InputError(csv.where("timestamp"), "not after the row before", "sort the rows by time");
-    }
-    const double grams = csv.number("g_per_kwh");
-    if (grams < 0.0 || grams > kMostGrams) {
-      throw InputError(csv.where("g_per_kwh"), fmt::format("an intensity of {} g/kWh", grams),
-                       "write grams of CO2 per kilowatt-hour, from 0 to 5000");
-    }
-    const double held = series.begins.empty() ? 0.0 : (begin - series.begins.back()).value();
-    series.integrals.push_back(held > 0.0 ? series.integrals.back() + series.grams_per_kwh.back() * held : 0.0);
-    series.begins.push_back(begin);
-    series.grams_per_kwh.push_back(grams);
-  }
-  if (series.begins.empty()) throw InputError({source, csv.line(), 1}, "no rows", "add for example 0,380");
-  const std::size_t count = series.begins.size();
-  series.period = count == 1 ? Seconds(std::numeric_limits<double>::infinity())
-                             : 2.0 * series.begins[count - 1] - series.begins[count - 2];
-  return series;
+PerKwhSeries read_carbon(const std::string& source, std::string_view text) {
+  const CarbonLayout layout = carbon_layout(text);
+  CsvReader csv(source, text, {layout.time, layout.value});
+  return read_series(csv, source, layout, [&csv, &layout](double value) {
+    const double grams = value * layout.grams;
+    if (grams >= 0.0 && grams <= kMostGrams) return;
+    throw InputError(csv.where(layout.value), fmt::format("an intensity of {} g/kWh", grams),
+                     "write grams of CO2 per kilowatt-hour, from 0 to 5000");
+  });
 }
 
-double mean_intensity(const CarbonSeries& series, Seconds start, Seconds duration) {
-  if (series.begins.size() == 1) return series.grams_per_kwh.front();
+PerKwhSeries read_prices(const std::string& source, std::string_view text) {
+  const CarbonLayout layout{"timestamp", "price_per_kwh"};
+  CsvReader csv(source, text, {layout.time, layout.value});
+  return read_series(csv, source, layout, [&csv, &layout](double value) {
+    if (std::abs(value) <= kMostPrice) return;
+    throw InputError(csv.where(layout.value), fmt::format("a price of {} per kWh", value),
+                     "write the price of one kilowatt-hour, from -1000 to 1000");
+  });
+}
+
+double mean_per_kwh(const PerKwhSeries& series, Seconds start, Seconds duration) {
+  if (series.begins.size() == 1) return series.per_kwh.front();
   const auto until = [&series](Seconds time) {
     const double periods = std::floor(time / series.period);
     return periods * integral_until(series, series.period) + integral_until(series, time - periods * series.period);
   };
   if (duration <= Seconds(0)) {
     const double periods = std::floor(start / series.period);
-    return series.grams_per_kwh[row_at(series, start - periods * series.period)];
+    return series.per_kwh[row_at(series, start - periods * series.period)];
   }
   return (until(start + duration) - until(start)) / duration.value();
 }
 
-double co2_kg(const CarbonSeries& series, Joules energy, Seconds start, Seconds duration) {
-  return kilowatt_hours(energy) * mean_intensity(series, start, duration) * 1e-3;
+Seconds best_start(const PerKwhSeries& series, Seconds duration) {
+  if (series.begins.size() == 1) return Seconds(0);
+  // The mean over a window is piecewise linear in its start, so that its least is where one of its ends meets a row.
+  std::vector<Seconds> starts = series.begins;
+  for (const Seconds row : series.begins) {
+    const Seconds start = row - duration;
+    starts.push_back(start - std::floor(start / series.period) * series.period);
+  }
+  std::sort(starts.begin(), starts.end());
+  Seconds best(0);
+  double least = std::numeric_limits<double>::infinity();
+  for (const Seconds start : starts) {
+    const double mean = mean_per_kwh(series, start, duration);
+    if (mean >= least - 1e-9 * std::abs(mean)) continue;
+    least = mean;
+    best = start;
+  }
+  return best;
+}
+
+double co2_kg(const PerKwhSeries& series, Joules energy, Seconds start, Seconds duration) {
+  return kilowatt_hours(energy) * mean_per_kwh(series, start, duration) * 1e-3;
 }
 
 std::optional<double> Tariff::co2_kg(Joules energy, Seconds duration) const {
@@ -162,7 +244,12 @@ std::optional<double> Tariff::co2_kg(Joules energy, Seconds duration) const {
   return flyball::co2_kg(*carbon, energy, start, duration);
 }
 
-std::optional<double> Tariff::cost(Joules energy) const {
+std::optional<double> Tariff::cost(Joules energy, Seconds duration) const {
+  if (prices) {
+    // Where there is a carbon series too, both run by the same clock.
+    const Seconds own = carbon ? start + carbon->first - prices->first : start;
+    return kilowatt_hours(energy) * mean_per_kwh(*prices, own, duration);
+  }
   if (!price_per_kwh) return std::nullopt;
   return kilowatt_hours(energy) * *price_per_kwh;
 }

@@ -61,32 +61,43 @@ struct EnergySheet {
 // jobs.
 [[nodiscard]] EnergySheet sheet_of_cluster(const std::string& file, const std::optional<std::string>& against);
 
-// The carbon intensity of the grid over time. Each row holds until the next one, and the last for as long as the row
-// before it. After that the series begins again, so that one typical day serves a run of any length.
-struct CarbonSeries {
+// What a kilowatt-hour stands for over time: grams of CO2, or money. Each row holds until the next one, and the last
+// for as long as the row before it. After that the series begins again, so that one typical day serves a run of any
+// length.
+struct PerKwhSeries {
   Seconds first;                // when the first row begins: since 1970 where it has a date, else as it says
   std::vector<Seconds> begins;  // when each row begins, counted from the first row
-  std::vector<double> grams_per_kwh;
-  std::vector<double> integrals;  // of the intensity from the first row to each row, in g/kWh times seconds
+  std::vector<double> per_kwh;
+  std::vector<double> integrals;  // of `per_kwh` from the first row to each row, times seconds
   Seconds period;                 // the time after which the series begins again; infinite where there is one row
 };
 
-// Reads CSV `timestamp,g_per_kwh` (docs/formats/carbon.md). Throws InputError with line and column.
-[[nodiscard]] CarbonSeries read_carbon(const std::string& source, std::string_view text);
+// Reads a carbon intensity in g/kWh (docs/formats/carbon.md): CSV `timestamp,g_per_kwh`, or a download of Electricity
+// Maps or WattTime, which are told by their columns. Throws InputError with line and column.
+[[nodiscard]] PerKwhSeries read_carbon(const std::string& source, std::string_view text);
 
-// Returns the mean intensity (g/kWh) over a run of constant power that starts `start` after the first row.
-[[nodiscard]] double mean_intensity(const CarbonSeries& series, Seconds start, Seconds duration);
+// Reads a price over time: CSV `timestamp,price_per_kwh`. Throws as read_carbon() does.
+[[nodiscard]] PerKwhSeries read_prices(const std::string& source, std::string_view text);
+
+// Returns the mean of the series over a run of constant power that starts `start` after the first row.
+[[nodiscard]] double mean_per_kwh(const PerKwhSeries& series, Seconds start, Seconds duration);
 // Returns what an energy that is taken at constant power meanwhile brings about, in kg of CO2.
-[[nodiscard]] double co2_kg(const CarbonSeries& series, Joules energy, Seconds start, Seconds duration);
+[[nodiscard]] double co2_kg(const PerKwhSeries& series, Joules energy, Seconds start, Seconds duration);
 
-// The carbon series and the price that the user has given. The functions return none where the user has not given them.
+// Returns the start, counted from the first row and within one period, at which a run of constant power has the least
+// mean; the earliest of several. Cost: rows times log rows.
+[[nodiscard]] Seconds best_start(const PerKwhSeries& series, Seconds duration);
+
+// The carbon series and the prices that the user has given. The functions return none where there is none.
 struct Tariff {
-  std::optional<CarbonSeries> carbon;
-  Seconds start;  // when the run starts, counted from the first row of `carbon`
+  std::optional<PerKwhSeries> carbon;
+  Seconds start;  // when the run starts, after the first row of `carbon`, or else of `prices`
   std::optional<double> price_per_kwh;
+  std::optional<PerKwhSeries> prices;  // in place of `price_per_kwh`
 
+  [[nodiscard]] bool has_price() const { return price_per_kwh || prices; }
   [[nodiscard]] std::optional<double> co2_kg(Joules energy, Seconds duration) const;
-  [[nodiscard]] std::optional<double> cost(Joules energy) const;
+  [[nodiscard]] std::optional<double> cost(Joules energy, Seconds duration) const;
 };
 
 }  // namespace flyball

@@ -62,6 +62,10 @@ class Adder {
         const Seconds start = to_seconds(run.begin) - tariff_.carbon->first;
         row.co2_kg = row.co2_kg.value_or(0.0) + co2_kg(*tariff_.carbon, *run.energy, start, length);
       }
+      if (tariff_.prices) {
+        const Seconds start = to_seconds(run.begin) - tariff_.prices->first;
+        row.cost = row.cost.value_or(0.0) + kilowatt_hours(*run.energy) * mean_per_kwh(*tariff_.prices, start, length);
+      }
       if (!run.length) continue;
       metered_.emplace_back(run.begin, end_of(run));
       metered_energy_ += *run.energy;
@@ -82,6 +86,7 @@ class Adder {
     total_.gpu_time += row.gpu_time;
     total_.energy += row.energy;
     if (row.co2_kg) total_.co2_kg = total_.co2_kg.value_or(0.0) + *row.co2_kg;
+    if (tariff_.prices && row.cost) total_.cost = total_.cost.value_or(0.0) + *row.cost;
   }
 
   JobBillRow total(std::int64_t jobs) {
@@ -95,7 +100,7 @@ class Adder {
   // Of energy and time of the lines in which both are known.
   void conclude(JobBillRow& row, Joules energy, Seconds time) const {
     if (time > Seconds(0)) row.power = energy / time;
-    if (row.unmetered < row.lines) row.cost = tariff_.cost(row.energy);
+    if (!tariff_.prices && row.unmetered < row.lines) row.cost = tariff_.cost(row.energy, Seconds(0));
   }
 
   const Tariff& tariff_;

@@ -13,7 +13,7 @@ namespace flyball {
 namespace {
 
 // One node's component hardly draws more watts. A power in milliwatts that was taken for watts does.
-constexpr PerComponent<double> kMuchWatts = {3'000, 30'000, 1'000, 500, 1'000};
+constexpr PerComponent<double> kMuchWatts = {5'000, 30'000, 1'000, 500, 1'000};
 constexpr double kMuchBatch = 32'768;  // samples of all nodes in an iteration; few models learn from more
 constexpr double kFewIterations = 20;  // of an epoch
 constexpr double kLongStage = 10;      // times all other stages of an iteration together

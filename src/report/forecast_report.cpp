@@ -75,9 +75,9 @@ std::vector<Charge> charges_of(const ForecastReport& report) {
     charges.push_back({"CO2", "kg", *co2, std::nullopt});
     if (sheet.baseline) charges.back().before = tariff.co2_kg(sheet.baseline->energy, sheet.baseline->duration);
   }
-  if (const auto cost = tariff.cost(sheet.energy)) {
+  if (const auto cost = tariff.cost(sheet.energy, sheet.duration)) {
     charges.push_back({"cost", "", *cost, std::nullopt});
-    if (sheet.baseline) charges.back().before = tariff.cost(sheet.baseline->energy);
+    if (sheet.baseline) charges.back().before = tariff.cost(sheet.baseline->energy, sheet.baseline->duration);
   }
   return charges;
 }
@@ -212,11 +212,11 @@ std::string forecast_json(const ForecastReport& report) {
   }
   json["node_types"] = std::move(nodes);
   json["co2_kg"] = write_value(tariff.co2_kg(sheet.energy, sheet.duration));
-  json["cost"] = write_value(tariff.cost(sheet.energy));
+  json["cost"] = write_value(tariff.cost(sheet.energy, sheet.duration));
   if (const auto saving = saving_of(sheet)) {
     const EnergySheet::Baseline& before = *sheet.baseline;
     const auto co2 = tariff.co2_kg(before.energy, before.duration);
-    const auto cost = tariff.cost(before.energy);
+    const auto cost = tariff.cost(before.energy, before.duration);
     json["baseline"] = {{"name", before.name},
                         {"total_kwh", kilowatt_hours(before.energy)},
                         {"duration_s", before.duration.value()},
@@ -226,7 +226,7 @@ std::string forecast_json(const ForecastReport& report) {
                      {"pct", saving->pct},
                      {"slower_pct", saving->slower_pct},
                      {"co2_kg", co2 ? Json(*co2 - *tariff.co2_kg(sheet.energy, sheet.duration)) : Json(nullptr)},
-                     {"cost", cost ? Json(*cost - *tariff.cost(sheet.energy)) : Json(nullptr)}};
+                     {"cost", cost ? Json(*cost - *tariff.cost(sheet.energy, sheet.duration)) : Json(nullptr)}};
   }
   return json.dump(2) + "\n";
 }

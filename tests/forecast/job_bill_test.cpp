@@ -107,7 +107,7 @@ TEST(JobBill, WhatIsNotKnownIsNoZero) {
                                    "3,cid,a,gpus,,n1,0,2000,-3600,80\n"});                // a clock that was set
   EXPECT_THAT(notes_of(table), ElementsAre(HasSubstr("n1.csv:3: -7.5 J: a counter went back"),
                                            HasSubstr("n1.csv:5: it ends before it begins")));
-  const JobBill bill = bill_of(table, JobGrouping::kUser, {}, {{}, {}, 0.25});
+  const JobBill bill = bill_of(table, JobGrouping::kUser, {}, {{}, {}, 0.25, {}});
   ASSERT_EQ(bill.rows.size(), 3u);
   EXPECT_EQ(bill.rows[0].name, "bob");
   EXPECT_EQ(bill.rows[0].unmetered, 1);
@@ -123,6 +123,23 @@ TEST(JobBill, WhatIsNotKnownIsNoZero) {
   EXPECT_FALSE(bill.rows[2].cost);
   EXPECT_EQ(bill.total.unmetered, 2);
   EXPECT_DOUBLE_EQ(bill.total.power->value(), 50.0);
+}
+
+// Two runs of 3.6 MJ, 1 kWh, in an hour at 0.1 and in one at 0.3; 1795240800 is 2026-11-21T06:00Z.
+TEST(JobBill, PricesAreThoseOfTheTimeOfARun) {
+  Tariff tariff;
+  tariff.prices = read_prices("p.csv", "timestamp,price_per_kwh\n2026-11-21T06:00Z,0.1\n2026-11-21T07:00Z,0.3\n");
+  const JobTable table = table_of({std::string(kOld) + "1,ann,n1,0,1795240800,3600,3600000\n" +
+                                   "2,bob,n1,0,1795244400,3600,3600000\n3,bob,n1,0,1795248000,3600,\n"});
+  const JobBill bill = bill_of(table, JobGrouping::kJob, {}, tariff);
+  EXPECT_NEAR(*bill.total.cost, 0.4, 1e-12);
+  for (const JobBillRow& row : bill.rows) {
+    if (row.job == 3) {
+      EXPECT_FALSE(row.cost);
+    } else {
+      EXPECT_NEAR(*row.cost, row.job == 1 ? 0.1 : 0.3, 1e-12);
+    }
+  }
 }
 
 // The sum of nothing known is not 0 either.

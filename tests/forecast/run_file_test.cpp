@@ -231,18 +231,18 @@ TEST(RunFile, RefusesRecordingsThatDoNotFit) {
 
 TEST(Carbon, HoldsRepeatsAndAverages) {
   // 100 g/kWh for 12 h, 300 g/kWh for 12 h, again and again.
-  const CarbonSeries day =
+  const PerKwhSeries day =
       read_carbon("c.csv", "timestamp,g_per_kwh\n2026-11-21T00:00Z,100\n2026-11-21T12:00:00,300\n");
   EXPECT_DOUBLE_EQ(day.period.value(), 86400.0);
-  EXPECT_DOUBLE_EQ(mean_intensity(day, Seconds(0), Seconds(6 * 3600.0)), 100.0);
-  EXPECT_DOUBLE_EQ(mean_intensity(day, Seconds(0), Seconds(86400.0)), 200.0);
-  EXPECT_DOUBLE_EQ(mean_intensity(day, Seconds(6 * 3600.0), Seconds(12 * 3600.0)), 200.0);
+  EXPECT_DOUBLE_EQ(mean_per_kwh(day, Seconds(0), Seconds(6 * 3600.0)), 100.0);
+  EXPECT_DOUBLE_EQ(mean_per_kwh(day, Seconds(0), Seconds(86400.0)), 200.0);
+  EXPECT_DOUBLE_EQ(mean_per_kwh(day, Seconds(6 * 3600.0), Seconds(12 * 3600.0)), 200.0);
   // 1.25 days from noon: 12 h at 300, 12 h at 100, 6 h at 300 = (18 x 300 + 12 x 100) / 30
-  EXPECT_NEAR(mean_intensity(day, Seconds(12 * 3600.0), Seconds(30 * 3600.0)), 220.0, 1e-9);
-  EXPECT_DOUBLE_EQ(mean_intensity(day, Seconds(13 * 3600.0), Seconds(0)), 300.0);
+  EXPECT_NEAR(mean_per_kwh(day, Seconds(12 * 3600.0), Seconds(30 * 3600.0)), 220.0, 1e-9);
+  EXPECT_DOUBLE_EQ(mean_per_kwh(day, Seconds(13 * 3600.0), Seconds(0)), 300.0);
   // Noon in central Europe's summer is 10:00 UTC; a whole offset west of it, in three spellings, later by itself.
   for (const char* offset : {"-02:30", "-0230"}) {
-    const CarbonSeries zones = read_carbon("c.csv", fmt::format("timestamp,g_per_kwh\n2026-07-21T12:00+02:00,100\n"
+    const PerKwhSeries zones = read_carbon("c.csv", fmt::format("timestamp,g_per_kwh\n2026-07-21T12:00+02:00,100\n"
                                                                 "2026-07-21T12:00:00Z,200\n2026-07-21T12:00{},300\n",
                                                                 offset));
     EXPECT_DOUBLE_EQ(zones.begins[1].value(), 2 * 3600.0);
@@ -251,14 +251,72 @@ TEST(Carbon, HoldsRepeatsAndAverages) {
   EXPECT_DOUBLE_EQ(
       read_carbon("c.csv", "timestamp,g_per_kwh\n2026-07-21T12:00+02,1\n2026-07-21T12:00,2\n").begins[1].value(),
       2 * 3600.0);
-  const CarbonSeries constant = read_carbon("c.csv", "timestamp,g_per_kwh\n0,380\n");
-  EXPECT_DOUBLE_EQ(mean_intensity(constant, Seconds(0), Seconds(1e7)), 380.0);
+  const PerKwhSeries constant = read_carbon("c.csv", "timestamp,g_per_kwh\n0,380\n");
+  EXPECT_DOUBLE_EQ(mean_per_kwh(constant, Seconds(0), Seconds(1e7)), 380.0);
   Tariff tariff;
   tariff.carbon = constant;
   tariff.price_per_kwh = 0.25;
   EXPECT_NEAR(*tariff.co2_kg(Joules(36e6), Seconds(1)), 3.8, 1e-12);  // 10 kWh
-  EXPECT_NEAR(*tariff.cost(Joules(36e6)), 2.5, 1e-12);
+  EXPECT_NEAR(*tariff.cost(Joules(36e6), Seconds(1)), 2.5, 1e-12);
   EXPECT_FALSE(Tariff{}.co2_kg(Joules(1), Seconds(1)));
+}
+
+// The headings as they stand in downloads of Electricity Maps of 2025 and of before, and in WattTime's.
+TEST(Carbon, ReadsElectricityMapsAndWattTime) {
+  const PerKwhSeries now = read_carbon(
+      "maps.csv",
+      "\xEF\xBB\xBF"
+      "Datetime (UTC),Country,Zone name,Zone id,Carbon intensity gCO\u2082eq/kWh (direct),Carbon intensity "
+      "gCO\u2082eq/kWh (Life cycle),Carbon-free energy percentage (CFE%),Renewable energy percentage (RE%),Data "
+      "source,Data "
+      "estimated,Data estimation method\n"
+      "2025-01-01 00:00:00,Germany,Germany,DE,250.5,300.25,50.1,49.9,\"entsoe.eu, ember-energy.org\",false,\n"
+      "2025-01-01 01:00:00,Germany,Germany,DE,240,290,51,50,entsoe.eu,true,\"TIME_SLICER_AVERAGE\"\n");
+  EXPECT_THAT(now.per_kwh, ElementsAre(300.25, 290.0));
+  EXPECT_DOUBLE_EQ(now.begins[1].value(), 3600.0);
+  EXPECT_DOUBLE_EQ(now.first.value(), 1735689600.0);  // date -u -d 2025-01-01 +%s
+  const PerKwhSeries before = read_carbon(
+      "maps.csv", "Datetime (UTC),Zone Id,Carbon Intensity gCO\u2082eq/kWh (direct)\n2021-01-01 00:00:00,FR,41\n");
+  EXPECT_THAT(before.per_kwh, ElementsAre(41.0));
+  // 1000 lb/MWh are 453.59237 g/kWh.
+  const PerKwhSeries marginal =
+      read_carbon("w.csv", "timestamp,MOER\n2019-02-28 00:00:00+00:00,1000\n2019-02-28 00:05:00+00:00,500\n");
+  EXPECT_NEAR(marginal.per_kwh[0], 453.59237, 1e-9);
+  EXPECT_DOUBLE_EQ(marginal.begins[1].value(), 300.0);
+  EXPECT_NEAR(
+      read_carbon("w.csv", "point_time,value,units\n2026-04-01T00:00:00+00:00,412.5,lbs_co2_per_mwh\n").per_kwh[0],
+      412.5 * 0.45359237, 1e-9);
+  expect_input_error([] { (void)read_carbon("w.csv", "point_time,value,units\n2026-04-01T00:00Z,1,percentile\n"); }, 2,
+                     21, "another unit");
+  expect_input_error([] { (void)read_carbon("maps.csv", "Datetime (UTC),Zone Id\n2021-01-01 00:00:00,FR\n"); }, 1, 1,
+                     "timestamp");
+}
+
+TEST(Carbon, TheBestStartIsWhereAnEndOfTheRunMeetsARow) {
+  // 300 until 6 h, 100 until 10 h, 200 until 24 h.
+  const PerKwhSeries day = read_carbon(
+      "c.csv", "timestamp,g_per_kwh\n0,300\n21600,100\n36000,200\n50400,200\n68400,200\n86399,300\n86400,300\n");
+  EXPECT_DOUBLE_EQ(best_start(day, Seconds(3600)).value(), 21600.0);
+  EXPECT_DOUBLE_EQ(best_start(day, Seconds(4 * 3600.0)).value(), 21600.0);
+  // Eight hours: four at 100 and four at 200 from 6 h on; any earlier start has some at 300.
+  EXPECT_DOUBLE_EQ(best_start(day, Seconds(8 * 3600.0)).value(), 21600.0);
+  // 100 between 200 and 300: a run of eight hours is to end with the cheap ones.
+  const PerKwhSeries evening = read_carbon("c.csv", "timestamp,g_per_kwh\n0,200\n21600,100\n36000,300\n57600,300\n");
+  EXPECT_DOUBLE_EQ(best_start(evening, Seconds(8 * 3600.0)).value(), 2 * 3600.0);
+  EXPECT_DOUBLE_EQ(best_start(read_carbon("c.csv", "timestamp,g_per_kwh\n0,380\n"), Seconds(1)).value(), 0.0);
+}
+
+TEST(Prices, FollowTheClockOfTheRun) {
+  Tariff tariff;
+  tariff.prices = read_prices("p.csv", "timestamp,price_per_kwh\n2026-11-21T00:00Z,0.1\n2026-11-21T12:00Z,-0.3\n");
+  // 10 kWh in the 6 hours before noon, and then round noon.
+  EXPECT_NEAR(*tariff.cost(Joules(36e6), Seconds(6 * 3600.0)), 1.0, 1e-12);
+  tariff.start = Seconds(9 * 3600.0);
+  EXPECT_NEAR(*tariff.cost(Joules(36e6), Seconds(6 * 3600.0)), -1.0, 1e-12);
+  // The intensities begin at 03:00 of the next day: 9 h later it is noon.
+  tariff.carbon = read_carbon("c.csv", "timestamp,g_per_kwh\n2026-11-22T03:00Z,100\n");
+  EXPECT_NEAR(*tariff.cost(Joules(36e6), Seconds(6 * 3600.0)), -3.0, 1e-9);
+  expect_input_error([] { (void)read_prices("p.csv", "timestamp,price_per_kwh\n0,1e9\n"); }, 2, 3, "a price of");
 }
 
 TEST(Carbon, RefusesWhatCannotBe) {

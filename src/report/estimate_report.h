@@ -1,0 +1,29 @@
+// Shows an estimate to people and programs: as text, as JSON, and as the page of a forecast.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "forecast/bill.h"
+#include "forecast/estimate.h"
+#include "forecast/estimate_bill.h"
+
+namespace flyball {
+
+struct EstimateReport {
+  const Estimate* estimate = nullptr;
+  const EstimateCharges* charges = nullptr;
+  const EstimateBill* bill = nullptr;
+  std::optional<std::string> region;  // that the intensity was taken for
+  bool best_start = false;            // the tariff's start was looked for
+};
+
+[[nodiscard]] std::string estimate_text(const EstimateReport& report);
+
+// Returns the estimate as JSON; docs/formats/forecast.md describes its keys.
+[[nodiscard]] std::string estimate_json(const EstimateReport& report);
+
+// Returns the estimate in the form in which every forecast is shown.
+[[nodiscard]] EnergySheet sheet_of_estimate(const EstimateReport& report);
+
+}  // namespace flyball
