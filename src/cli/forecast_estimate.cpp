@@ -27,6 +27,8 @@ namespace {
 
 constexpr std::int64_t kDefaultSequence = 4096;
 constexpr std::int64_t kDefaultBatch = 1024;
+constexpr double kLeastAmount = 1e4;  // of parameters and tokens: less is a unit that was left out
+constexpr double kMostAmount = 1e18;
 
 struct EstimateOptions {
   std::optional<std::string> gpu;
@@ -44,7 +46,7 @@ struct EstimateOptions {
 
 // Reads "70e9", "70B" or "2T".
 double parse_amount(std::string_view option, std::string_view text) {
-  constexpr std::string_view kWanted = "a number above 0, also with K, M, B or T behind it: 70e9, 70B, 2T";
+  constexpr std::string_view kWanted = "a number from 10K to 1e18, also with K, M, B or T behind it: 70e9, 70B, 2T";
   std::string_view digits = text;
   double unit = 1.0;
   if (!digits.empty()) {
@@ -59,8 +61,8 @@ double parse_amount(std::string_view option, std::string_view text) {
   }
   if (unit > 1.0) digits.remove_suffix(1);
   const auto value = parse_number(digits);
-  if (value && *value > 0.0 && *value * unit <= 1e18 && *value * unit >= 1.0) return *value * unit;
-  throw UsageError(fmt::format("{} '{}': wanted {}, from 1 to 1e18", option, text, kWanted));
+  if (value && *value * unit <= kMostAmount && *value * unit >= kLeastAmount) return *value * unit;
+  throw UsageError(fmt::format("{} '{}': wanted {}", option, text, kWanted));
 }
 
 double parse_utilization(std::string_view option, std::string_view text) {

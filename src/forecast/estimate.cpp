@@ -107,6 +107,10 @@ void keep_within(EstimateFactor& factor, double least, double most) {
   factor.range.high = std::clamp(factor.range.high, least, most);
 }
 
+std::string some_digits(double value) {
+  return value >= 100.0 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+}
+
 // The largest number of GPUs, up to eight, into which all can be divided.
 std::int64_t gpus_of_node(std::int64_t gpus) {
   std::int64_t most = std::min(gpus, kMostGpusOfNode);
@@ -159,27 +163,28 @@ std::string estimated_run_text(const Estimate& estimate, std::int64_t sequence, 
       "their\n"
       "# place, one after the other: flyball forecast init reads them from traces.\n"
       "# {} parameters, {} tokens, {} x {}, MFU {:.3g} ({}). Cooling and distribution (PUE) are not in it.\n"
-      "# The forecast's interval is about iterations that vary. The estimate itself may be off: {:.3g} to {:.3g} kWh.\n"
+      "# The forecast's interval is about iterations that vary. The estimate itself may be off: {} to {} kWh.\n"
       "name = \"estimated run\"\n"
-      "samples = {:.17g}  # sequences of {} tokens\n"
-      "iteration_seconds = {:.17g}  # ESTIMATE\n\n"
+      "samples = {:.10g}  # sequences of {} tokens\n"
+      "iteration_seconds = {:.10g}  # ESTIMATE\n\n"
       "[[nodes]]\n"
       "name = \"{}\"\n"
       "count = {}\n"
-      "batch = {:.17g}  # sequences of one node in one iteration\n\n"
+      "batch = {:.10g}  # sequences of one node in one iteration\n\n"
       "[nodes.power_w]\n"
-      "accelerator = {{ active = {:.17g}, idle = {:.17g}, count = {} }}  # ESTIMATE: at load throughout\n"
-      "processor = {{ active = {:.17g}, idle = {:.17g} }}  # ESTIMATE: all of the node but its GPUs\n\n",
+      "accelerator = {{ active = {:.10g}, idle = {:.10g}, count = {} }}  # ESTIMATE: at load throughout, idle is not "
+      "known\n"
+      "processor = {{ active = {:.10g}, idle = {:.10g} }}  # ESTIMATE: all of the node but its GPUs\n\n",
       request.parameters, request.tokens, request.gpus, request.gpu->board, estimate.utilization.range.middle,
-      estimate.utilization.from, estimate.node_kwh.low, estimate.node_kwh.high, samples, sequence, iteration,
-      request.gpu->name, nodes, static_cast<double>(batch) / static_cast<double>(nodes), gpu_w, gpu_w, per_node, host_w,
-      host_w);
+      estimate.utilization.from, some_digits(estimate.node_kwh.low), some_digits(estimate.node_kwh.high), samples,
+      sequence, iteration, request.gpu->name, nodes, static_cast<double>(batch) / static_cast<double>(nodes), gpu_w,
+      gpu_w, per_node, host_w, host_w);
   for (const std::string_view stage : {"set_dataset", "load_data", "preprocess", "transfer", "model_in_out"}) {
     text += fmt::format("[nodes.stage.{}]\nseconds = 0.0  # ESTIMATE: hidden\n", stage);
   }
-  text += fmt::format("[nodes.stage.forward]\nseconds = {:.17g}  # ESTIMATE: communication that is seen is in it\n",
+  text += fmt::format("[nodes.stage.forward]\nseconds = {:.10g}  # ESTIMATE: communication that is seen is in it\n",
                       forward);
-  text += fmt::format("[nodes.stage.backward]\nseconds = {:.17g}  # ESTIMATE: likewise\n", iteration - forward);
+  text += fmt::format("[nodes.stage.backward]\nseconds = {:.10g}  # ESTIMATE: likewise\n", iteration - forward);
   for (const std::string_view stage : {"communication", "update", "wait"}) {
     text += fmt::format("[nodes.stage.{}]\nseconds = 0.0  # ESTIMATE: in forward and backward\n", stage);
   }

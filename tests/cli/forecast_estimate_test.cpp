@@ -84,9 +84,9 @@ TEST(ForecastEstimate, RefusesWhatCannotBeAndSaysHow) {
     EXPECT_EQ(ran.out, "");
   }
   const Ran gpu =
-      run_flyball({"forecast", "estimate", "--gpu", "h1000", "--gpus", "1", "--params", "1", "--tokens", "1"});
+      run_flyball({"forecast", "estimate", "--gpu", "h1000", "--gpus", "1", "--params", "1B", "--tokens", "1B"});
   EXPECT_THAT(gpu.err, HasSubstr("it has v100, a100, h100"));
-  for (const char* amount : {"", "B", "-7B", "7X", "inf", "1e30", "0"}) {
+  for (const char* amount : {"", "B", "-7B", "7X", "inf", "1e30", "0", "70"}) {
     const Ran ran =
         run_flyball({"forecast", "estimate", "--gpu", "h100", "--gpus", "1", "--params", amount, "--tokens", "1T"});
     EXPECT_EQ(ran.status, 2) << amount;
