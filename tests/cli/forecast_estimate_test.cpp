@@ -53,7 +53,7 @@ TEST(ForecastEstimate, ForecastOfItsRunTakesItsEnergy) {
   EXPECT_THAT(file_text(run), HasSubstr("ESTIMATE"));
 }
 
-TEST(ForecastEstimate, PageHasNoMarkupOfOthers) {
+TEST(ForecastEstimate, PageShowsTheBill) {
   const TempFolder folder;
   const std::string out = (folder.path() / "page").string();
   const Ran ran = run_flyball(estimate_of({"--out", out, "--region", "FRA", "--price", "0.2"}));
