@@ -22,13 +22,15 @@ namespace flyball {
 
 // The operations of one name on one device in one pass.
 struct AccountedRow {
-  std::string name;           // parts of the model are parted by '/'
-  std::string device;         // "GPU:0"
-  std::string phase;          // "forward", "backward", "optimizer"; empty where it is unknown
-  double energy_j = 0.0;      // mean of the runs
-  double busy_s = 0.0;        // the time in which the operations ran
-  double powered_s = 0.0;     // the part of busy_s for which the power is known
-  double energy_std_j = 0.0;  // standard deviation over the runs; 0 for a single run, NaN where it is unknown
+  std::string name;             // parts of the model are parted by '/'
+  std::string device;           // "GPU:0"
+  std::string phase;            // "forward", "backward", "optimizer"; empty where it is unknown
+  double energy_j = 0.0;        // mean of the runs
+  double busy_s = 0.0;          // the time in which the operations ran
+  double powered_s = 0.0;       // the part of busy_s for which the power is known
+  double energy_std_j = 0.0;    // standard deviation over the runs; 0 for a single run, NaN where it is unknown
+  double energy_error_j = 0.0;  // half of a 90 % interval around energy_j, by what the readings tell; NaN: unknown
+  int group = 0;                // rows of one number always run together: only their sum is known; 0: none
 };
 
 // Where the energy of one device went.

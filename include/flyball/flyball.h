@@ -457,9 +457,11 @@ typedef struct flyball_footprint_row {
   const char* device;
   const char* phase; /* "forward", "backward", "optimizer"; "" where unknown */
   double energy_j;
-  double busy_s;       /* the time in which they ran */
-  double powered_s;    /* the part of busy_s for which the power is known */
-  double energy_std_j; /* standard deviation over the runs; 0 for a single run, NaN where unknown */
+  double busy_s;         /* the time in which they ran */
+  double powered_s;      /* the part of busy_s for which the power is known */
+  double energy_std_j;   /* standard deviation over the runs; 0 for a single run, NaN where unknown */
+  double energy_error_j; /* half of a 90 % interval around energy_j, by what the readings tell; NaN where unknown */
+  int group;             /* rows of one number always run together: only their sum is known; 0: none */
 } flyball_footprint_row;
 
 /* Computes a footprint. `options` is a JSON object whose fields `flyball messages AccountOptions` lists; paths are

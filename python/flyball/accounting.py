@@ -22,11 +22,12 @@ class Footprint:
     pandas.DataFrame(footprint.rows) is the table, most energy first.
     """
 
-    rows: list[dict]  # name, device, phase, energy_j, busy_s, powered_s, mean_power_w; of several runs energy_std_j ...
+    rows: list[dict]  # name, device, phase, energy_j, energy_error_j, busy_s, ...; of some rows group
     devices: list[dict]  # device, measured_j, attributed_j, idle_j, outside_j, ...
     notes: list[str]  # what was done to the traces: offset, gaps, what was left out
     runs: int
     profiled_s: float
+    groups: list[dict]  # of rows that always run together: group, device, energy_j, energy_error_j of the sum
     json: str  # all of it, as `flyball account diff` and `quality` read it
     ranks: list[dict]  # rank, energy_j, idle_j, computing_s, communicating_s, ...; empty without ranks=True
     steps: dict | None  # count, step_s, step_j, step_std_j, devices_j, sample_j; None where the trace tells of no steps
@@ -104,8 +105,8 @@ def account(
     }
     text = _native.footprint(json.dumps(options))
     found = json.loads(text)
-    return Footprint(found["footprint"], found["devices"], found["notes"], found["runs"], found["profiled_s"], text,
-                     found.get("ranks", []), found.get("steps"), found["classes"])
+    return Footprint(found["footprint"], found["devices"], found["notes"], found["runs"], found["profiled_s"],
+                     found["groups"], text, found.get("ranks", []), found.get("steps"), found["classes"])
 
 
 class AccountSession:

@@ -89,11 +89,12 @@ Record<AccountOptions> description_of(const AccountOptions* /*type*/) {
              "and their memory is first divided between the program and all else that ran.",
              {.single = true})
       .field("method", &R::method,
-             "How operations are given their power. sweep: operations that run at the same time share it; regress: "
-             "fitted to all readings, for kernels far shorter than the sensor's window.")
+             "How operations are given their power. auto: by the method that fits the traces, for each device. sweep: "
+             "operations that run at the same time share it. regress: fitted to all readings, for kernels far shorter "
+             "than the sensor's window. both: the sweep, corrected by fitted powers, for counters.")
       .field("sensor_window_s", &R::sensor_window,
-             "Time over which a power reading averages, for the method regress. If it is missing, the time since the "
-             "last reading.",
+             "Time over which a power reading averages, for the methods auto and regress. If it is missing, the time "
+             "since the last reading.",
              {.minimum = 0, .maximum = kLongestWindow})
       .field("share", &R::share,
              "What has a share of a device's power at each moment: every distinct operation once, or every event.")
@@ -154,9 +155,10 @@ AccountRequest account_request(const AccountOptions& options, const AccountNames
     throw UsageError(
         fmt::format("give one jiffies trace for every {} trace, or none", options.ranks ? "power" : "event"));
   }
-  const bool regress = options.method == AccountMethod::kRegress;
-  if (options.sensor_window && !regress) {
-    throw UsageError(fmt::format("{} is for the method regress; drop it, or choose that method", names.sensor_window));
+  const bool fits_windows = options.method == AccountMethod::kAuto || options.method == AccountMethod::kRegress;
+  if (options.sensor_window && !fits_windows) {
+    throw UsageError(
+        fmt::format("{} is for the methods auto and regress; drop it, or choose one of them", names.sensor_window));
   }
   if (options.clock_offset && options.estimate_clock_offset) {
     throw UsageError("a clock offset is given, and is also to be searched; ask for one of the two");
@@ -164,7 +166,7 @@ AccountRequest account_request(const AccountOptions& options, const AccountNames
   check_values(options, names);
   AccountRequest request;
   request.settings.names = names;
-  request.settings.regress = regress;
+  request.settings.method = options.method;
   request.settings.sensor_window = options.sensor_window.value_or(Seconds(0));
   request.settings.multiplicity = options.share;
   request.settings.clock_offset = options.clock_offset;

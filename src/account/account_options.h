@@ -17,9 +17,6 @@
 
 namespace flyball {
 
-enum class AccountMethod : std::uint8_t { kSweep, kRegress };
-template <>
-inline constexpr auto kNamesOf<AccountMethod> = name_list("sweep", "regress");
 template <>
 inline constexpr auto kNamesOf<Multiplicity> = name_list("operations", "events");
 template <>
@@ -29,7 +26,7 @@ struct AccountOptions {
   std::vector<std::string> events;
   std::vector<std::string> power;    // as many as events; of ranks also one for all
   std::vector<std::string> jiffies;  // as many as power, or none
-  AccountMethod method = AccountMethod::kSweep;
+  AccountMethod method = AccountMethod::kAuto;
   std::optional<Seconds> sensor_window;
   Multiplicity share = Multiplicity::kOperations;
   std::optional<Seconds> clock_offset;

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -14,11 +15,11 @@
 #include <string_view>
 #include <utility>
 
+#include "account/attribution_method.h"
 #include "account/clock_offset.h"
 #include "account/footprint_file.h"
 #include "account/processor_share.h"
 #include "account/rank_footprint.h"
-#include "account/regression.h"
 #include "account/sparse_power.h"
 #include "account/work_class.h"
 #include "base/counted.h"
@@ -75,6 +76,15 @@ void require_sockets(const PowerTrace& power, const DeviceTable& devices, const 
   }
 }
 
+// Whether each device's readings are means over their segments. A sum has mean powers if all of its parts have.
+std::vector<bool> sensors_mean(const PowerTrace& power, const DeviceTable& devices) {
+  std::vector<bool> means(devices.size(), true);
+  for (const PowerTraceSensor& sensor : power.stats().sensors) {
+    means[sensor.device] = means[sensor.device] && sensor.means;
+  }
+  return means;
+}
+
 std::string number_of(std::uint64_t count, std::string_view noun) { return counted(static_cast<long>(count), noun); }
 
 std::string fit_text(const RegressionFit& fit) {
@@ -114,8 +124,10 @@ class AccountRun {
   void find_clock();
   void check_clock(bool warn);
   void attribute_all();
-  void attribute_power(PowerSource& power);
+  void attribute_power(const std::vector<ShareInterval>& shares);
   void measure_communication(const std::vector<ShareInterval>& shares);
+  void note_fits(const std::vector<RegressionFit>& fits);
+  void add_rest(const std::vector<ProgramPower::Rest>& rest, bool divided);
   [[nodiscard]] AttributionOptions attribution_options() const;
   [[nodiscard]] Footprint footprint_of(const Attribution& attribution) const;
   void note_traces();
@@ -311,27 +323,29 @@ void AccountRun::attribute_all() {
                        "record both at once: flyball record -o power.csv --jiffies jiffies.csv -- ...");
     }
   }
-  ProgramPower power(*power_, shares, devices_);
-  attribute_power(power);
+  attribute_power(shares);
   if (!events_->stats().steps.empty()) {
     power_->rewind(0);
     ProgramPower again(*power_, shares, devices_);
     footprint_.steps = energy_of_steps(events_->stats().steps, again, devices_);
   }
   measure_communication(shares);
-  for (std::size_t i = 0; i < power.rest().size(); ++i) {
-    const ProgramPower::Rest& rest = power.rest()[i];
+}
+
+// Adds what of a processor's energy was not the program's.
+void AccountRun::add_rest(const std::vector<ProgramPower::Rest>& rest, bool divided) {
+  for (std::size_t i = 0; i < rest.size(); ++i) {
     const std::string& name = devices_.name(static_cast<DeviceId>(i));
     for (FootprintDevice& device : footprint_.devices) {
       if (device.device != name) continue;
-      device.other_processes = Joules(rest.other);
-      device.system = Joules(rest.system);
-      device.monitor = Joules(rest.monitor);
-      device.measured += Joules(rest.other + rest.system + rest.monitor);
-      if (!shares.empty() && rest.uncovered > 0.001 * device.measured.value()) {
+      device.other_processes = Joules(rest[i].other);
+      device.system = Joules(rest[i].system);
+      device.monitor = Joules(rest[i].monitor);
+      device.measured += Joules(rest[i].other + rest[i].system + rest[i].monitor);
+      if (divided && rest[i].uncovered > 0.001 * device.measured.value()) {
         notes_.push_back(
             fmt::format("{}: {:.3f} s with {:.3f} J lie outside the jiffies and were not divided among processes", name,
-                        to_seconds(rest.uncovered_time).value(), rest.uncovered));
+                        to_seconds(rest[i].uncovered_time).value(), rest[i].uncovered));
       }
     }
   }
@@ -370,26 +384,43 @@ Footprint AccountRun::footprint_of(const Attribution& attribution) const {
   return footprint;
 }
 
-void AccountRun::attribute_power(PowerSource& power) {
+void AccountRun::attribute_power(const std::vector<ShareInterval>& shares) {
   const Progress progress = progress_of("attributing");
-  const AttributionOptions options = attribution_options();
-  WatchedEvents events(*events_, progress);
-  if (!settings_.regress) {
-    footprint_ = footprint_of(attribute(events, power, options));
-    return;
-  }
-  const RegressedAttribution result =
-      attribute_by_regression(events, power, {.attribution = options, .sensor_window = settings_.sensor_window});
+  std::vector<ProgramPower::Rest> rest;
+  const Traces traces = [&](const TracePass& pass) {
+    events_->rewind(shift_);
+    power_->rewind(0);
+    WatchedEvents events(*events_, progress);
+    ProgramPower power(*power_, shares, devices_);
+    pass(events, power);
+    rest = power.rest();
+  };
+  const RegressedAttribution result = attribute_by_method(
+      traces, {attribution_options(), settings_.method, settings_.sensor_window, sensors_mean(*power_, devices_)});
   footprint_ = footprint_of(result.attribution);
-  for (const RegressionFit& fit : result.fits) {
+  note_fits(result.fits);
+  add_rest(rest, !shares.empty());
+}
+
+void AccountRun::note_fits(const std::vector<RegressionFit>& fits) {
+  for (const RegressionFit& fit : fits) {
+    const std::string& device = devices_.name(fit.device);
     if (fit.readings == 0) {
-      notes_.push_back(fmt::format("{}: no reading to fit, shared by the sweep", devices_.name(fit.device)));
+      notes_.push_back(fmt::format("{}: no reading to fit, shared by the sweep", device));
       continue;
     }
-    notes_.push_back(devices_.name(fit.device) + ": " + fit_text(fit));
-    if (fit.readings < 2 * fit.unknowns) {
-      notes_.push_back(fmt::format("{}: few readings for so many operations; {} sweep may be as good",
-                                   devices_.name(fit.device), settings_.names.method));
+    const std::string_view kept = fit.method == AccountMethod::kSweep ? "; the sweep was kept" : "";
+    notes_.push_back(fmt::format("{}: {}{}", device, fit_text(fit), kept));
+    if (fit.moved != Seconds(0)) {
+      notes_.push_back(fmt::format("{}: readings come {:.3g} ms {} by the fit, and were moved by so much", device,
+                                   std::abs(1e3 * fit.moved.value()), fit.moved > Seconds(0) ? "late" : "early"));
+    }
+    if (settings_.method != AccountMethod::kAuto && fit.readings < 2 * fit.unknowns) {
+      notes_.push_back(fmt::format("{}: few readings for so many operations; {} sweep may be as good", device,
+                                   settings_.names.method));
+    }
+    if (fit.method != AccountMethod::kSweep && fit.unknowns > kMostJudged) {
+      notes_.push_back(fmt::format("{}: more than {} operations, whose errors are not known", device, kMostJudged));
     }
   }
 }
@@ -456,12 +487,7 @@ void AccountRun::note_traces() {
 Footprint AccountRun::sparser(std::size_t keep) {
   events_->rewind(shift_);
   power_->rewind(0);
-  // A sum has mean powers if all of its parts have.
-  std::vector<bool> means(devices_.size(), true);
-  for (const PowerTraceSensor& sensor : power_->stats().sensors) {
-    means[sensor.device] = means[sensor.device] && sensor.means;
-  }
-  SparsePower sparse(*power_, keep, std::move(means));
+  SparsePower sparse(*power_, keep, sensors_mean(*power_, devices_));
   return footprint_of(attribute(*events_, sparse, attribution_options()));
 }
 
@@ -552,7 +578,8 @@ QualityFigures measure_quality(const std::vector<std::string>& runs, const SelfS
       continue;
     }
     const TraceFiles files{trace_in(run, "events.json").string(), trace_in(run, "power.csv").string(), {}};
-    const AccountSettings settings{};
+    AccountSettings settings;
+    settings.method = AccountMethod::kSweep;  // as its sparser footprints
     AccountRun account(files, settings, listener, operations, devices);
     footprints.push_back(summarised(account.footprint(), similar));
     ++folders;

@@ -14,6 +14,7 @@
 #include "account/clock_offset.h"
 #include "account/energy_tree.h"
 #include "account/footprint.h"
+#include "account/method.h"
 #include "account/self_similar.h"
 #include "base/units.h"
 #include "trace/event_trace.h"
@@ -37,7 +38,7 @@ struct AccountNames {
 };
 
 struct AccountSettings {
-  bool regress = false;
+  AccountMethod method = AccountMethod::kAuto;
   Seconds sensor_window;
   Multiplicity multiplicity = Multiplicity::kOperations;
   std::optional<Seconds> clock_offset;  // as given; otherwise it is found where the traces do not overlap as they are

@@ -18,10 +18,13 @@
 // devices, and never with the traces' length. Not thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
+#include "account/method.h"
 #include "base/units.h"
 #include "trace/trace.h"
 
@@ -51,8 +54,18 @@ struct OperationShare {
   Seconds busy;     // the time that it ran: the union of its events, or with kEvents their sum
   Seconds powered;  // the part of it for which the power is known
   std::uint64_t events = 0;
+  Joules error{std::numeric_limits<double>::quiet_NaN()};  // half of a 90 % interval around `energy`; NaN: not known
+  std::uint32_t group = 0;                                 // number of its group, from 1; 0: none
 
   [[nodiscard]] Watts mean_power() const { return powered > Seconds(0) ? energy / powered : Watts(0); }
+};
+
+// Operations of a device of which only the sum is known: they always run together, in one ratio.
+struct GroupShare {
+  DeviceId device = 0;
+  std::uint32_t group = 0;
+  Joules energy;
+  Joules error;  // of the sum
 };
 
 struct DeviceShare {
@@ -68,11 +81,13 @@ struct DeviceShare {
   Seconds uncovered;     // while anything ran, power not known
   Seconds unmeasured;    // all of the window in which the power is not known; without a window: uncovered
   std::uint64_t events = 0;
+  AccountMethod method = AccountMethod::kSweep;  // by which its operations got their energy
 };
 
 struct Attribution {
   std::vector<DeviceShare> devices;        // in order of device; those that either trace names
   std::vector<OperationShare> operations;  // in order of device, then operation
+  std::vector<GroupShare> groups;          // in order of group
 };
 
 // Reads both sources to their ends. Throws what they throw.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -110,6 +111,28 @@ double deviation(const std::vector<double>& values, double runs) {
   return std::sqrt(squares / (runs - 1.0));
 }
 
+// Takes out the groups of which rows have been added up with others; where a row is the whole group, its error is the
+// group's.
+void settle_groups(Footprint& footprint, const std::set<std::uint32_t>& broken) {
+  std::map<std::uint32_t, std::size_t> rows;
+  for (const FootprintRow& row : footprint.rows) {
+    if (row.group != 0) ++rows[row.group];
+  }
+  std::vector<FootprintGroup> kept;
+  for (const FootprintGroup& group : footprint.groups) {
+    if (broken.count(group.number) == 0 && rows[group.number] > 1) kept.push_back(group);
+  }
+  for (FootprintRow& row : footprint.rows) {
+    if (row.group == 0) continue;
+    const auto is_own = [&row](const FootprintGroup& group) { return group.number == row.group; };
+    if (std::any_of(kept.begin(), kept.end(), is_own)) continue;
+    const auto group = std::find_if(footprint.groups.begin(), footprint.groups.end(), is_own);
+    if (group != footprint.groups.end() && broken.count(row.group) == 0) row.error = group->error;
+    row.group = 0;
+  }
+  footprint.groups = std::move(kept);
+}
+
 }  // namespace
 
 Joules Footprint::measured() const { return sum_over(devices, &FootprintDevice::measured); }
@@ -131,6 +154,30 @@ CommunicationTime Footprint::communication() const {
   return accelerators.alone + accelerators.beside > Seconds(0) ? accelerators : processors;
 }
 
+Trust Footprint::trust() const {
+  const auto is_known = [](Joules error, Joules energy) { return error <= Trust::kWell * energy; };
+  std::set<std::uint32_t> known_groups;
+  for (const FootprintGroup& group : groups) {
+    if (is_known(group.error, group.energy)) known_groups.insert(group.number);
+  }
+  Trust trust;
+  for (const FootprintRow& row : rows) {
+    if (row.energy <= Joules(0)) continue;
+    if (!std::isnan(row.error.value())) trust.judged = true;
+    if (is_known(row.error, row.energy)) {
+      ++trust.known;
+      trust.known_energy += row.energy;
+    } else if (row.group != 0 && known_groups.count(row.group) > 0) {
+      ++trust.grouped;
+      trust.grouped_energy += row.energy;
+    } else {
+      ++trust.rest;
+      trust.rest_energy += row.energy;
+    }
+  }
+  return trust;
+}
+
 Footprint make_footprint(const Attribution& attribution, const OperationTable& operations, const DeviceTable& devices) {
   Footprint footprint;
   for (const DeviceShare& share : attribution.devices) {
@@ -147,6 +194,7 @@ Footprint make_footprint(const Attribution& attribution, const OperationTable& o
     device.uncovered = share.uncovered;
     device.unmeasured = share.unmeasured;
     device.events = share.events;
+    device.method = share.method;
     footprint.devices.push_back(std::move(device));
   }
   std::sort(footprint.devices.begin(), footprint.devices.end(),
@@ -161,7 +209,12 @@ Footprint make_footprint(const Attribution& attribution, const OperationTable& o
                               .events = share.events,
                               .energy_deviation = {},
                               .power_deviation = {},
+                              .error = share.error,
+                              .group = share.group,
                               .rank = operations.rank(share.operation)});
+  }
+  for (const GroupShare& share : attribution.groups) {
+    footprint.groups.push_back({share.group, devices.name(share.device), share.energy, share.error});
   }
   merge_rows(footprint);
   return footprint;
@@ -171,6 +224,7 @@ void merge_rows(Footprint& footprint) {
   std::vector<FootprintRow>& rows = footprint.rows;
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
   std::size_t kept = 0;
+  std::set<std::uint32_t> broken;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (kept > 0 && key_of(rows[kept - 1]) == key_of(rows[i])) {
       FootprintRow& sum = rows[kept - 1];
@@ -178,6 +232,11 @@ void merge_rows(Footprint& footprint) {
       sum.busy += rows[i].busy;
       sum.powered += rows[i].powered;
       sum.events += rows[i].events;
+      sum.error += rows[i].error;
+      if (sum.group != rows[i].group) {
+        broken.insert({sum.group, rows[i].group});
+        sum.group = std::max(sum.group, rows[i].group);  // one that is broken
+      }
       if (footprint.runs > 1) {
         sum.energy_deviation = Joules(std::numeric_limits<double>::quiet_NaN());
         sum.power_deviation = Watts(std::numeric_limits<double>::quiet_NaN());
@@ -188,6 +247,7 @@ void merge_rows(Footprint& footprint) {
     }
   }
   rows.resize(kept);
+  settle_groups(footprint, broken);
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.energy > b.energy; });
 }
 
@@ -228,13 +288,19 @@ Footprint mean_of_runs(std::span<const Footprint> runs) {
     steps.push_back(run.steps);
     result.runs += run.runs;
     result.profiled += run.profiled / count;
-    for (const FootprintDevice& device : run.devices) add_device(devices[device.device], device);
+    for (const FootprintDevice& device : run.devices) {
+      const auto [sum, is_first] = devices.try_emplace(device.device);
+      add_device(sum->second, device);
+      if (is_first) sum->second.method = device.method;
+      if (sum->second.method != device.method) sum->second.method.reset();
+    }
     for (const FootprintRow& row : run.rows) {
       Series& of_row = series[key_of(row)];
       of_row.sum.energy += row.energy;
       of_row.sum.busy += row.busy;
       of_row.sum.powered += row.powered;
       of_row.sum.events += row.events;
+      of_row.sum.error = of_row.energies.empty() ? row.error : of_row.sum.error + row.error;
       of_row.energies.push_back(row.energy.value());
       if (row.powered > Seconds(0)) of_row.powers.push_back(row.mean_power().value());
     }
@@ -257,6 +323,8 @@ Footprint mean_of_runs(std::span<const Footprint> runs) {
          .events = static_cast<std::uint64_t>(std::llround(static_cast<double>(sum.events) / count)),
          .energy_deviation = Joules(deviation(of_row.energies, count)),
          .power_deviation = Watts(deviation(of_row.powers, static_cast<double>(of_row.powers.size()))),
+         .error = sum.error / count,
+         .group = 0,
          .rank = rank});
   }
   merge_rows(result);

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +33,10 @@ struct FootprintRow {
   std::uint64_t events = 0;
   Joules energy_deviation;  // standard deviation over the runs, or over ranks; 0 for one, NaN: unknown
   Watts power_deviation;
+  // Half of a 90 % interval around the energy, which counts what the method cannot tell and not how runs differ. NaN:
+  // unknown.
+  Joules error{std::numeric_limits<double>::quiet_NaN()};
+  std::uint32_t group = 0;  // number of the FootprintGroup that it belongs to; 0: none
   int rank = kNoRank;  // whose it is, where a trace has several ranks and they are not added up
 
   [[nodiscard]] Watts mean_power() const { return powered > Seconds(0) ? energy / powered : Watts(0); }
@@ -54,6 +60,28 @@ struct FootprintDevice {
   Seconds unmeasured;  // of the profile, without power
   CommunicationTime communication;
   std::uint64_t events = 0;
+  // By which the rows got their energy. None: unknown, or not the same in all runs.
+  std::optional<AccountMethod> method{};
+};
+
+// Rows of a device of which only the sum is known.
+struct FootprintGroup {
+  std::uint32_t number = 0;  // from 1
+  std::string device;
+  Joules energy;
+  Joules error;  // of the sum
+};
+
+// How much of the attributed energy is known, by the rows' errors.
+struct Trust {
+  static constexpr double kWell = 0.1;  // of its energy: the error up to which a row is known well
+  std::size_t known = 0;                // rows that are known well
+  std::size_t grouped = 0;              // not these, but of groups of which the sum is known well
+  std::size_t rest = 0;                 // all other rows with energy
+  Joules known_energy;
+  Joules grouped_energy;
+  Joules rest_energy;
+  bool judged = false;  // whether any row has a known error
 };
 
 // What one rank of a job took.
@@ -73,9 +101,10 @@ struct Footprint {
   int runs = 1;
   Seconds profiled;  // from the first entry of the event trace to the last
   std::vector<FootprintDevice> devices;
-  std::vector<FootprintRow> rows;  // most energy first; no two of the same name, device, phase and rank
-  StepEnergy steps;                // of traces that tell of steps
-  std::vector<RankShare> ranks;    // in order of rank, where rows are sums over ranks; else empty
+  std::vector<FootprintRow> rows;      // most energy first; no two of the same name, device, phase and rank
+  std::vector<FootprintGroup> groups;  // in order of number; of one run only, and not of several ranks
+  StepEnergy steps;                    // of traces that tell of steps
+  std::vector<RankShare> ranks;        // in order of rank, where rows are sums over ranks; else empty
 
   [[nodiscard]] Joules measured() const;
   [[nodiscard]] Joules attributed() const;
@@ -84,6 +113,7 @@ struct Footprint {
   [[nodiscard]] Joules elsewhere() const;  // other processes, system and monitor
   // Of accelerators, or where nothing communicates on them, of processors.
   [[nodiscard]] CommunicationTime communication() const;
+  [[nodiscard]] Trust trust() const;
 };
 
 // Makes a footprint of an attribution, with the names of the tables that its traces filled.
@@ -91,7 +121,8 @@ struct Footprint {
                                        const DeviceTable& devices);
 
 // Adds up rows of the same name, device and phase, and sorts them. In a mean of several runs, an added-up row has no
-// known deviation (NaN), since that depends on how its parts vary together.
+// known deviation (NaN), since that depends on how its parts vary together. Its error is the sum of its parts' errors,
+// as if all were wrong in the same direction, or its group's, where it is the whole group.
 void merge_rows(Footprint& footprint);
 
 // Returns the summarised footprint, in which self-similar parts are added up. Several runs are to be summarised one by
@@ -106,7 +137,8 @@ struct NamedEnergy {
 };
 [[nodiscard]] std::vector<NamedEnergy> by_name(const Footprint& footprint);  // in order of name
 
-// Returns the mean of several runs with the sample standard deviation; a row that a run lacks counts as 0 J there.
+// Returns the mean of several runs with the sample standard deviation; a row that a run lacks counts as 0 J there. Its
+// error is the mean of the runs' errors, since the method is wrong in the same way in each. Groups are left out.
 [[nodiscard]] Footprint mean_of_runs(std::span<const Footprint> runs);
 
 // Returns Pearson's correlation; NaN where a side does not vary, or there are fewer than two values.

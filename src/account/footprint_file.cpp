@@ -15,6 +15,8 @@ namespace flyball {
 namespace {
 
 constexpr NumberRange kJoules{-1e18, 1e18, "J"};
+constexpr NumberRange kErrors{0.0, 1e18, "J"};
+constexpr long kMostGroups = 1'000'000;
 constexpr NumberRange kWatts{0.0, 1e18, "W"};
 constexpr NumberRange kSeconds{0.0, 1e12, "s"};
 constexpr const char* kMend = "write one with: flyball account --events T --power P --json FILE";
@@ -40,6 +42,9 @@ FootprintDevice device_of(JsonObject& object) {
   device.outside_time = seconds(object, "outside_s");
   device.uncovered = seconds(object, "uncovered_s");
   device.unmeasured = seconds(object, "unmeasured_s");
+  if (const std::optional<std::string> method = object.find_text("method")) {
+    device.method = value_named<AccountMethod>(*method);
+  }
   return device;
 }
 
@@ -58,6 +63,8 @@ FootprintRow row_of(JsonObject& object, int runs) {
   row.powered = Seconds(object.find_number("powered_s", kSeconds).value_or(row.busy.value()));
   row.energy_deviation = Joules(object.find_number("energy_std_j", kJoules).value_or(no_deviation));
   row.power_deviation = Watts(object.find_number("mean_power_std_w", kWatts).value_or(no_deviation));
+  row.error = Joules(object.find_number("energy_error_j", kErrors).value_or(std::numeric_limits<double>::quiet_NaN()));
+  row.group = static_cast<std::uint32_t>(object.find_integer("group", 0, kMostGroups).value_or(0));
   return row;
 }
 
@@ -100,6 +107,15 @@ nlohmann::ordered_json ranks_json(const std::vector<RankShare>& ranks) {
   return array;
 }
 
+FootprintGroup group_of(JsonObject& object) {
+  FootprintGroup group;
+  group.number = static_cast<std::uint32_t>(object.integer("group", 1, kMostGroups));
+  group.device = object.text("device");
+  group.energy = Joules(object.number("energy_j", kJoules));
+  group.error = Joules(object.number("energy_error_j", kErrors));
+  return group;
+}
+
 }  // namespace
 
 std::string footprint_json(const Footprint& footprint, const FootprintNotes& notes) {
@@ -125,13 +141,14 @@ std::string footprint_json(const Footprint& footprint, const FootprintNotes& not
       json["communicating_beside_s"] = communication.beside.value();
       json["communicating_alone_j"] = communication.energy.value();
     }
+    if (device.method) json["method"] = name_of(*device.method);
     devices.push_back(std::move(json));
   }
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const FootprintRow& row : footprint.rows) {
     // Member by member, since a braced list copies each member, and there are thousands of rows.
     nlohmann::ordered_json::object_t json;
-    json.reserve(9);
+    json.reserve(11);
     json.emplace_back("name", row.name);
     json.emplace_back("device", row.device);
     json.emplace_back("phase", name_of(row.phase));
@@ -143,7 +160,16 @@ std::string footprint_json(const Footprint& footprint, const FootprintNotes& not
       json.emplace_back("energy_std_j", row.energy_deviation.value());
     }
     if (footprint.runs > 1) json.emplace_back("mean_power_std_w", row.power_deviation.value());
+    json.emplace_back("energy_error_j", row.error.value());
+    if (row.group != 0) json.emplace_back("group", row.group);
     rows.push_back(std::move(json));
+  }
+  nlohmann::ordered_json groups = nlohmann::ordered_json::array();
+  for (const FootprintGroup& group : footprint.groups) {
+    groups.push_back({{"group", group.number},
+                      {"device", group.device},
+                      {"energy_j", group.energy.value()},
+                      {"energy_error_j", group.error.value()}});
   }
   nlohmann::ordered_json json = {{"runs", footprint.runs},
                                  {"profiled_s", footprint.profiled.value()},
@@ -154,6 +180,7 @@ std::string footprint_json(const Footprint& footprint, const FootprintNotes& not
                                  {"outside_j", footprint.outside().value()},
                                  {"elsewhere_j", footprint.elsewhere().value()},
                                  {"footprint", std::move(rows)},
+                                 {"groups", std::move(groups)},
                                  {"notes", notes}};
   if (footprint.steps.steps > 0) json["steps"] = steps_json(footprint.steps);
   json["classes"] = classes_json(footprint);
@@ -170,6 +197,7 @@ Footprint read_footprint(const std::string& source, std::string_view text) {
   footprint.profiled = seconds(object, "profiled_s");
   for (JsonObject& device : object.objects("devices")) footprint.devices.push_back(device_of(device));
   for (JsonObject& row : object.objects("footprint")) footprint.rows.push_back(row_of(row, footprint.runs));
+  for (JsonObject& group : object.objects("groups")) footprint.groups.push_back(group_of(group));
   merge_rows(footprint);
   return footprint;
 }

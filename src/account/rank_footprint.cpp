@@ -73,6 +73,7 @@ Footprint sum_of_ranks(std::span<const Footprint> nodes) {
       of_row.sum.busy += row.busy;
       of_row.sum.powered += row.powered;
       of_row.sum.events += row.events;
+      of_row.sum.error = of_row.energies.empty() ? row.error : of_row.sum.error + row.error;
       of_row.energies[row.rank] += row.energy.value();
       ranks[row.rank].energy += row.energy;
       add_row(times[row.rank], row);

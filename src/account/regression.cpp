@@ -1,28 +1,27 @@
-// Visits the sweep beside the accountant. For each device an integral of time over sharers tells what each operation
-// has had since it was last looked at; a reading's row of the normal equations is the sum over the slots within its
-// window. The equations are kept for two halves of the readings, whose sum is solved (nonnegative_fit.h) and which
-// foretell each other.
+// A sink of reading_watch.h. A reading's row of the normal equations is the sum over the slots within its window. The
+// equations are kept for two halves of the readings, whose sum is solved (nonnegative_fit.h) and which foretell each
+// other.
 #include "account/regression.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdint>
 #include <deque>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <Eigen/Core>
 
-#include "account/accountant.h"
+#include "account/lag_equations.h"
 #include "account/nonnegative_fit.h"
+#include "account/power_posterior.h"
+#include "account/reading_watch.h"
 #include "account/sweep.h"
 
 namespace flyball {
 namespace {
 
-constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-constexpr std::size_t kIdle = 0;   // the column of "nothing ran"
 constexpr int kRounds = 8;         // of the search for lambda
 constexpr int kBlockWindows = 10;  // a block of readings is so many windows long, so that few windows reach into two
 
@@ -84,6 +83,29 @@ class NormalEquations {
     return power;
   }
 
+  [[nodiscard]] PowerPosterior posterior(std::size_t size, double apart) const {
+    const auto count = static_cast<Eigen::Index>(size);
+    return infer_powers(apart * products_.topLeftCorner(count, count), apart * right_.head(count), apart * squares_,
+                        apart * static_cast<double>(readings_));
+  }
+
+  [[nodiscard]] double lag(const LagEquations& equations, std::size_t size, double lambda, double prior) const {
+    const auto count = static_cast<Eigen::Index>(size);
+    return equations.estimate(products_.topLeftCorner(count, count), right_.head(count), lambda, prior);
+  }
+
+  // The time that each operation shares with each, in readings of weight 1.
+  [[nodiscard]] Eigen::MatrixXd common(Eigen::Index size) const {
+    return products_.topLeftCorner(size, size).selfadjointView<Eigen::Lower>();
+  }
+  // Each operation's time less what it shares with each: by the powers, what the sweep takes from it.
+  [[nodiscard]] Eigen::MatrixXd mixing(Eigen::Index size) const {
+    Eigen::MatrixXd mixing = -common(size);
+    mixing.diagonal() += weights_.head(size);
+    return mixing;
+  }
+  [[nodiscard]] Eigen::VectorXd mixed(const Eigen::VectorXd& power) const { return mixing(power.size()) * power; }
+
   // Solves for powers near `prior`, one per column; the larger lambda is, the nearer.
   [[nodiscard]] Eigen::VectorXd solve_with(const Eigen::VectorXd& prior, double lambda) const {
     Eigen::MatrixXd damped = products_.topLeftCorner(prior.size(), prior.size());
@@ -131,34 +153,9 @@ class NormalEquations {
   double squares_ = 0.0;
 };
 
-// What ran between two readings, in seconds per column.
-struct Slot {
-  Nanoseconds begin = 0;
-  Nanoseconds end = 0;
-  std::vector<std::pair<std::size_t, double>> shares;
-};
-
-struct OperationWatch {
-  std::size_t column = kNone;
-  std::uint32_t running = 0;
-  std::size_t place = kNone;  // in the device's list of operations that run
-  double since = 0.0;         // the device's integral when this operation was last settled
-  double total = 0.0;         // s that count as its own
-};
-
-struct DeviceWatch {
-  std::vector<OperationWatch> operations;
-  std::vector<OperationId> running;
-  std::uint64_t sharers = 0;
-  double integral = 0.0;  // sum of s / sharers since the slot began
-  double idle = 0.0;      // s, in the slot
-  std::size_t columns = 1;
-  bool open = false;  // a slot is under way
-  Watts open_power;
-  Slot slot;
-  std::vector<double> in_slot;  // per column
-  std::vector<std::size_t> touched;
+struct DeviceReadings {
   std::deque<Slot> history;
+  LagEquations lag;
   std::array<NormalEquations, 2> halves;
   Nanoseconds blocks_since = 0;
   std::size_t blocks = 0;   // blocks begun, each of readings that follow each other
@@ -168,149 +165,73 @@ struct DeviceWatch {
 class Regression {
  public:
   explicit Regression(const RegressionOptions& options)
-      : accountant_(options.attribution),
-        each_(options.attribution.multiplicity == Multiplicity::kEvents),
-        profile_(options.attribution.window),
-        window_(to_nanoseconds(options.sensor_window)) {}
+      : options_(options),
+        window_(to_nanoseconds(options.sensor_window)),
+        watch_(options.attribution, kMostUnknowns, *this) {}
 
-  Accountant::Token on_begin(const TraceEvent& event) {
-    DeviceWatch& device = device_at(event.device);
-    if (event.operation >= device.operations.size()) device.operations.resize(event.operation + 1);
-    OperationWatch& operation = device.operations[event.operation];
-    if (operation.column == kNone) {
-      operation.column = device.columns < kMostUnknowns ? device.columns++ : kMostUnknowns;
-    }
-    settle(device, operation);
-    if (operation.running++ == 0) {
-      operation.place = device.running.size();
-      device.running.push_back(event.operation);
-      ++device.sharers;
-    } else if (each_) {
-      ++device.sharers;
-    }
-    return accountant_.on_begin(event);
+  void run(EventSource& events, PowerSource& power) { Sweep<ReadingWatch<Regression>>(watch_).run(events, power); }
+
+  void on_reading(DeviceId id, const PowerSegment& segment) {
+    if (window_ > 0 && wanted(id)) add_window(at(id), segment);
   }
 
-  void on_end(DeviceId id, OperationId name, Nanoseconds begin, Nanoseconds end, Accountant::Token token) {
-    DeviceWatch& device = devices_[id];
-    OperationWatch& operation = device.operations[name];
-    settle(device, operation);
-    if (--operation.running == 0) {
-      const OperationId last = device.running.back();
-      device.running[operation.place] = last;
-      device.operations[last].place = operation.place;
-      device.running.pop_back();
-      --device.sharers;
-    } else if (each_) {
-      --device.sharers;
-    }
-    accountant_.on_end(id, name, begin, end, token);
-  }
-
-  void on_segment(const PowerSegment& segment) {
-    DeviceWatch& device = device_at(segment.device);
-    close_slot(device);
-    if (window_ > 0) add_window(device, segment);
-    device.open = true;
-    device.open_power = segment.power;
-    device.slot = {segment.begin, segment.begin, {}};
-    accountant_.on_segment(segment);
-  }
-
-  void on_power(DeviceId id, Nanoseconds begin, Nanoseconds end, Watts power) {
-    DeviceWatch& device = devices_[id];
-    const double seconds = to_seconds(end - begin).value();
-    if (device.sharers > 0) {
-      device.integral += seconds / static_cast<double>(device.sharers);
+  void on_slot(DeviceId id, Slot& slot, Watts power, bool inside) {
+    if (!wanted(id)) return;
+    DeviceReadings& device = at(id);
+    // The gap in the history keeps a sensor's window from reaching out of the profile.
+    if (!inside) {
+      device.history.clear();
+    } else if (window_ > 0) {
+      device.history.push_back(std::move(slot));
     } else {
-      device.idle += seconds;
+      // Readings are weighted by the length of their segment.
+      const double seconds = to_seconds(slot.end - slot.begin).value();
+      for (auto& share : slot.shares) share.second /= seconds;
+      ++device.blocks;
+      half_of(device).add(slot.shares, power.value(), seconds / kUnitSegment);
+      if (options_.method != AccountMethod::kRegress) {
+        device.lag.add(slot.shares, slot.first, slot.last, seconds, power.value(), seconds / kUnitSegment);
+      }
     }
-    device.slot.end = end;
-    accountant_.on_power(id, begin, end, power);
   }
 
-  void on_no_power(DeviceId id, Nanoseconds begin, Nanoseconds end) {
-    close_slot(devices_[id]);
-    devices_[id].history.clear();
-    accountant_.on_no_power(id, begin, end);
-  }
+  void on_gap(DeviceId id) { at(id).history.clear(); }
 
   RegressedAttribution result() {
     RegressedAttribution result;
-    for (DeviceWatch& device : devices_) close_slot(device);
-    result.attribution = accountant_.result();
+    result.attribution = watch_.finish();
+    devices_.resize(std::max(devices_.size(), watch_.devices()));
     for (DeviceShare& device : result.attribution.devices) {
-      if (device.device < devices_.size()) result.fits.push_back(fit(device, result.attribution.operations));
+      if (device.device < watch_.devices() && wanted(device.device)) {
+        result.fits.push_back(fit(device, result.attribution));
+        device.method = result.fits.back().method;
+      }
     }
     return result;
   }
 
  private:
-  DeviceWatch& device_at(DeviceId id) {
+  [[nodiscard]] bool wanted(DeviceId id) const {
+    return options_.devices.empty() || (id < options_.devices.size() && options_.devices[id]);
+  }
+
+  DeviceReadings& at(DeviceId id) {
     if (id >= devices_.size()) devices_.resize(id + 1);
     return devices_[id];
   }
 
-  // Adds the operation's share of the time since it was last settled.
-  void settle(DeviceWatch& device, OperationWatch& operation) {
-    if (operation.running > 0) {
-      const double weight = each_ ? static_cast<double>(operation.running) : 1.0;
-      const double seconds = weight * (device.integral - operation.since);
-      operation.total += seconds;
-      if (device.open && seconds > 0.0) {
-        if (operation.column >= device.in_slot.size()) device.in_slot.resize(operation.column + 1);
-        if (device.in_slot[operation.column] == 0.0) device.touched.push_back(operation.column);
-        device.in_slot[operation.column] += seconds;
-      }
-    }
-    operation.since = device.integral;
-  }
-
-  void close_slot(DeviceWatch& device) {
-    for (const OperationId name : device.running) settle(device, device.operations[name]);
-    if (!device.open) return;
-    device.open = false;
-    Slot slot = std::move(device.slot);
-    if (device.idle > 0.0) slot.shares.emplace_back(kIdle, device.idle);
-    for (const std::size_t column : device.touched) {
-      slot.shares.emplace_back(column, device.in_slot[column]);
-      device.in_slot[column] = 0.0;
-    }
-    device.touched.clear();
-    device.idle = 0.0;
-    device.integral = 0.0;
-    for (const OperationId name : device.running) device.operations[name].since = 0.0;
-    if (slot.end <= slot.begin) return;
-    // Outside of the profile it is unknown what ran, so that a reading there does not measure idle power. The gap in
-    // the history keeps a sensor's window from reaching there.
-    if (profile_ && (slot.begin < profile_->begin || slot.end > profile_->end)) {
-      device.history.clear();
-      return;
-    }
-    if (window_ > 0) {
-      device.history.push_back(std::move(slot));
-      return;
-    }
-    // Readings are weighted by the length of their segment.
-    const double seconds = to_seconds(slot.end - slot.begin).value();
-    for (auto& share : slot.shares) share.second /= seconds;
-    ++device.blocks;
-    half_of(device).add(slot.shares, device.open_power.value(), seconds / kUnitSegment);
-  }
-
   // The half of the readings to which the next one belongs. Blocks are assigned by the sequence of Thue and Morse,
   // which makes the halves equal and never falls into step with a program that repeats itself.
-  static NormalEquations& half_of(DeviceWatch& device) {
+  static NormalEquations& half_of(DeviceReadings& device) {
     return device.halves[static_cast<std::size_t>(std::popcount(device.blocks)) % 2];
   }
 
-  void add_window(DeviceWatch& device, const PowerSegment& reading) {
+  void add_window(DeviceReadings& device, const PowerSegment& reading) {
     const Nanoseconds begin = reading.begin - window_;
     while (!device.history.empty() && device.history.front().end <= begin) device.history.pop_front();
     if (device.history.empty() || device.history.front().begin > begin || device.history.back().end != reading.begin) {
       return;
     }
-    device.row.resize(device.columns + 1);
     std::vector<std::size_t> touched;
     for (const Slot& slot : device.history) {
       // Of the oldest slot only the part within the window counts, as if its work had been spread evenly.
@@ -336,51 +257,192 @@ class Regression {
     half_of(device).add(row, reading.power.value(), 1.0);
   }
 
-  RegressionFit fit(DeviceShare& share, std::vector<OperationShare>& operations) {
-    DeviceWatch& device = devices_[share.device];
+  // The readings of one device and what they are to be fitted to, by column.
+  struct Problem {
+    NormalEquations all;
+    std::array<NormalEquations, 2> halves;
+    Eigen::VectorXd seconds;
+    Eigen::VectorXd joules;  // by the sweep
+    std::vector<OperationShare*> operations;
+    std::vector<Eigen::Index> columns;  // of the operations
+    std::vector<double> own_seconds;    // of the operations, of which some may have one column
+  };
+
+  Problem problem_of(const DeviceShare& share, Attribution& attribution) {
+    const std::size_t size = watch_.columns(share.device);
+    Problem problem;
+    problem.halves = std::move(devices_[share.device].halves);
+    for (NormalEquations& half : problem.halves) half.grow(size);
+    problem.all = problem.halves[0];
+    problem.all.add(problem.halves[1], size);
+    problem.seconds = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(size));
+    problem.joules = problem.seconds;
+    problem.seconds(0) = share.idle_time.value();
+    problem.joules(0) = share.idle.value();
+    for (OperationShare& operation : attribution.operations) {
+      if (operation.device != share.device) continue;
+      const auto column = static_cast<Eigen::Index>(watch_.column(operation.device, operation.operation));
+      const double own = watch_.seconds(operation.device, operation.operation);
+      problem.operations.push_back(&operation);
+      problem.columns.push_back(column);
+      problem.own_seconds.push_back(own);
+      problem.seconds(column) += own;
+      problem.joules(column) += operation.energy.value();
+    }
+    return problem;
+  }
+
+  RegressionFit fit(DeviceShare& share, Attribution& attribution) {
+    const DeviceReadings& device = devices_[share.device];
     RegressionFit fit;
     fit.device = share.device;
+    fit.method = AccountMethod::kSweep;
     fit.readings = device.halves[0].readings() + device.halves[1].readings();
     if (fit.readings == 0) return fit;
-
-    const std::size_t size = std::min(device.columns, kMostUnknowns) + (device.columns >= kMostUnknowns ? 1 : 0);
-    for (NormalEquations& half : device.halves) half.grow(size);
-    NormalEquations all = device.halves[0];
-    all.add(device.halves[1], size);
-    Eigen::VectorXd seconds = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(size));
-    Eigen::VectorXd joules = seconds;
-    seconds(0) = share.idle_time.value();
-    joules(0) = share.idle.value();
-    for (const OperationShare& operation : operations) {
-      if (operation.device != share.device) continue;
-      const OperationWatch& watch = device.operations[operation.operation];
-      seconds(static_cast<Eigen::Index>(watch.column)) += watch.total;
-      joules(static_cast<Eigen::Index>(watch.column)) += operation.energy.value();
-    }
-    Eigen::VectorXd prior = Eigen::VectorXd::Zero(seconds.size());
-    for (Eigen::Index i = 0; i < prior.size(); ++i) {
-      if (seconds(i) > 0.0) prior(i) = joules(i) / seconds(i);
-    }
-    double lambda = 0.0;
-    const Eigen::VectorXd power = all.solve(prior, lambda);
+    const Problem problem = problem_of(share, attribution);
+    const auto size = static_cast<std::size_t>(problem.seconds.size());
     fit.unknowns = size;
-    fit.deviation = Watts(std::sqrt(all.variance()));
-    fit.explained = explained(device.halves, all, size, lambda);
+    fit.deviation = Watts(std::sqrt(problem.all.variance()));
+    std::optional<PowerPosterior> posterior;
+    if (size <= kMostJudged) {
+      // Windows that overlap tell the same again.
+      const double period = (share.busy + share.idle_time).value() / static_cast<double>(fit.readings);
+      const double apart = window_ > 0 ? std::min(1.0, period / to_seconds(window_).value()) : 1.0;
+      posterior = problem.all.posterior(size, apart);
+    }
+    if (posterior && options_.method != AccountMethod::kRegress && window_ == 0) {
+      const double period = (share.busy + share.idle_time).value() / static_cast<double>(fit.readings);
+      const LagDoubt doubt =
+          device.lag.doubt(posterior->power, posterior->covariance, posterior->noise, kExpectedLag * period);
+      posterior->covariance += doubt.power * doubt.power.transpose();
+      fit.lag_deviation = Seconds(doubt.seconds);
+    }
+    const bool regress = options_.method == AccountMethod::kRegress || window_ > 0 || !posterior;
+    Eigen::VectorXd power;
+    double lambda = 0.0;
+    if (regress) {
+      Eigen::VectorXd prior = Eigen::VectorXd::Zero(problem.seconds.size());
+      for (Eigen::Index i = 0; i < prior.size(); ++i) {
+        if (problem.seconds(i) > 0.0) prior(i) = problem.joules(i) / problem.seconds(i);
+      }
+      power = problem.all.solve(prior, lambda);
+    } else {
+      power = posterior->power;
+      lambda = posterior->noise * posterior->noise / (posterior->spread * posterior->spread);
+      fit.lag = Seconds(problem.all.lag(device.lag, size, lambda, posterior->mean));
+    }
+    fit.explained = explained(problem.halves, problem.all, size, lambda);
+    if (options_.method == AccountMethod::kAuto && (!posterior || !is_better(problem, *posterior, fit))) {
+      if (posterior) judge_sweep(problem, *posterior, attribution);
+      return fit;
+    }
+    if (regress) {
+      const double whole = power.dot(problem.seconds);
+      if (whole <= 0.0) return fit;
+      fit.scale = (share.measured - share.outside).value() / whole;  // energy outside of the profile is not divided
+      fit.method = AccountMethod::kRegress;
+      take(share, problem, fit.scale * power.cwiseProduct(problem.seconds));
+    } else {
+      fit.method = AccountMethod::kBoth;
+      take(share, problem, problem.joules + problem.all.mixed(power) * kUnitSegment);
+    }
+    if (posterior) judge(problem, *posterior, fit.scale, attribution);
+    return fit;
+  }
 
-    const double whole = power.dot(seconds);
-    if (whole <= 0.0) return fit;
-    fit.scale = (share.measured - share.outside).value() / whole;  // energy outside of the profile is not divided
+  // Gives the operations and idle time the energies of their columns. Energies below 0, which the sweep's corrections
+  // may come to by a little, become 0, at the cost of all others.
+  static void take(DeviceShare& share, const Problem& problem, const Eigen::VectorXd& energies) {
+    Eigen::VectorXd joules = energies.cwiseMax(0.0);
+    const double positive = joules.sum();
+    if (positive > 0.0) joules *= energies.sum() / positive;
     CompensatedSum attributed;
-    for (OperationShare& operation : operations) {
-      if (operation.device != share.device) continue;
-      const OperationWatch& watch = device.operations[operation.operation];
-      const double energy = fit.scale * power(static_cast<Eigen::Index>(watch.column)) * watch.total;
+    for (std::size_t i = 0; i < problem.operations.size(); ++i) {
+      OperationShare& operation = *problem.operations[i];
+      const Eigen::Index column = problem.columns[i];
+      const double whole = problem.seconds(column);
+      const double energy = whole > 0.0 ? joules(column) * (problem.own_seconds[i] / whole) : 0.0;
       operation.energy = Joules(energy);
       attributed.add(energy);
     }
     share.attributed = Joules(attributed.value());
-    share.idle = Joules(fit.scale * power(0) * seconds(0));
-    return fit;
+    share.idle = Joules(joules(0));
+  }
+
+  // Whether the readings tell the powers so well that the sweep's error is mended.
+  static bool is_better(const Problem& problem, const PowerPosterior& posterior, const RegressionFit& fit) {
+    if (!fit.explained || *fit.explained < kLeastExplained) return false;
+    const Eigen::MatrixXd sweep = sweep_errors(problem, posterior);
+    double before = 0.0;
+    double after = 0.0;
+    for (Eigen::Index i = 1; i < problem.seconds.size(); ++i) {
+      before += sweep.row(i).norm();
+      after += problem.seconds(i) * std::sqrt(posterior.covariance(i, i));
+    }
+    return after < kMostLeft * before;
+  }
+
+  // The errors of the sweep's energies, a row for each operation, in J for each operation's power that is off by a
+  // standard deviation.
+  static Eigen::MatrixXd sweep_errors(const Problem& problem, const PowerPosterior& posterior) {
+    const double length = problem.seconds.sum() / problem.all.weight();  // of a reading of weight 1, s
+    return posterior.spread * length * problem.all.mixing(problem.seconds.size());
+  }
+
+  // Says how far the sweep's energies can be trusted.
+  static void judge_sweep(const Problem& problem, const PowerPosterior& posterior, Attribution& attribution) {
+    const Eigen::MatrixXd errors = sweep_errors(problem, posterior);
+    const Eigen::MatrixXd noise = problem.all.common(problem.seconds.size()) *
+                                  std::pow(posterior.noise * problem.seconds.sum() / problem.all.weight(), 2);
+    for (std::size_t i = 0; i < problem.operations.size(); ++i) {
+      const Eigen::Index k = problem.columns[i];
+      problem.operations[i]->error = Joules(posterior.quantile * std::sqrt(errors.row(k).squaredNorm() + noise(k, k)));
+    }
+    add_groups(problem, posterior, attribution, [&](const std::vector<Eigen::Index>& members) {
+      Eigen::RowVectorXd sum = Eigen::RowVectorXd::Zero(errors.cols());
+      double variance = 0.0;
+      for (const Eigen::Index i : members) {
+        sum += errors.row(i);
+        for (const Eigen::Index k : members) variance += noise(i, k);
+      }
+      return std::sqrt(sum.squaredNorm() + variance);
+    });
+  }
+
+  // Says how far energies can be trusted that follow from the posterior's powers.
+  static void judge(const Problem& problem, const PowerPosterior& posterior, double scale, Attribution& attribution) {
+    const auto& c = posterior.covariance;
+    for (std::size_t i = 0; i < problem.operations.size(); ++i) {
+      const Eigen::Index k = problem.columns[i];
+      problem.operations[i]->error =
+          Joules(posterior.quantile * scale * problem.seconds(k) * std::sqrt(std::max(c(k, k), 0.0)));
+    }
+    add_groups(problem, posterior, attribution, [&](const std::vector<Eigen::Index>& members) {
+      double variance = 0.0;
+      for (const Eigen::Index i : members) {
+        for (const Eigen::Index k : members) variance += problem.seconds(i) * c(i, k) * problem.seconds(k);
+      }
+      return scale * std::sqrt(std::max(variance, 0.0));
+    });
+  }
+
+  // Numbers the groups of the device. `deviation` gives the standard deviation of the sum of some columns.
+  template <class Deviation>
+  static void add_groups(const Problem& problem, const PowerPosterior& posterior, Attribution& attribution,
+                         const Deviation& deviation) {
+    for (const std::vector<Eigen::Index>& members : inseparable(posterior, problem.seconds)) {
+      GroupShare group;
+      group.group = static_cast<std::uint32_t>(attribution.groups.size() + 1);
+      for (std::size_t i = 0; i < problem.operations.size(); ++i) {
+        if (!std::binary_search(members.begin(), members.end(), problem.columns[i])) continue;
+        OperationShare& operation = *problem.operations[i];
+        group.device = operation.device;
+        group.energy += operation.energy;
+        operation.group = group.group;
+      }
+      group.error = Joules(posterior.quantile * deviation(members));
+      attribution.groups.push_back(group);
+    }
   }
 
   // How well each half of the readings is predicted by powers fitted to the other half. The readings that powers were
@@ -397,12 +459,14 @@ class Regression {
   }
 
   static constexpr double kUnitSegment = 0.1;  // s; weights matter only relative to each other
+  static constexpr double kExpectedLag = 0.1;  // of the readings' length, before they tell it
+  static constexpr double kLeastExplained = 0.5;
+  static constexpr double kMostLeft = 0.7;  // of the sweep's error
 
-  Accountant accountant_;
-  bool each_;
-  std::optional<ProfiledWindow> profile_;
+  RegressionOptions options_;
   Nanoseconds window_;
-  std::vector<DeviceWatch> devices_;
+  ReadingWatch<Regression> watch_;
+  std::vector<DeviceReadings> devices_;
 };
 
 }  // namespace
@@ -411,7 +475,7 @@ RegressedAttribution attribute_by_regression(EventSource& events, PowerSource& p
                                              const RegressionOptions& options) {
   Regression regression(options);
   ClosedEvents closed(events, options.attribution.closed_by);
-  Sweep<Regression>(regression).run(closed, power);
+  regression.run(closed, power);
   return regression.result();
 }
 

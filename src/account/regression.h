@@ -20,11 +20,24 @@
 // once. Operations whose power changes from run to run get its mean. docs/performance.md has the errors of both methods
 // over the sampling period.
 //
+// The method "both" does without the factor and without the penalty on the way from P0. What the sweep gives one
+// operation and takes from another follows from the powers exactly (survey.h):
+//
+//   E_j = sweep_j + t_j P_j - sum_i A_ji P_i,     A = sum_k T_k x_k x_k'
+//
+// over the readings of the fit, with P the posterior's powers (power_posterior.h). The corrections add up to 0, so that
+// energy is conserved; they vanish where an operation fills its readings, and where no power is known to differ from
+// the mean. It needs readings that are means over their own segments, as a counter's are.
+//
+// The error of both methods' energies is t_j times that of P_j in the posterior, and known up to kMostJudged unknowns.
+// Operations of which only the sum is known form a group.
+//
 // How well the powers explain the readings is judged by readings that they were not fitted to: cross-validation by two
 // halves, to which blocks of readings are assigned.
 //
 // Cost: per reading the square of the number of operations in its window, then a dozen factorisations of operations^3 /
-// 3. Memory: a few operations^2 per device; beyond kMostUnknowns the rarer ones share one unknown.
+// 3, and for the errors 20 operations^3. Memory: a few operations^2 per device; beyond kMostUnknowns the rarer ones
+// share one unknown.
 #pragma once
 
 #include <cstddef>
@@ -41,6 +54,10 @@ struct RegressionOptions {
   AttributionOptions attribution;
   // The time up to its stamp over which a reading averages. 0: its own segment, as with an energy counter.
   Seconds sensor_window;
+  // kAuto: where powers are told well enough, kBoth, or kRegress where there is a sensor's window; elsewhere the
+  // sweep's numbers stand, with the error that the readings give them.
+  AccountMethod method = AccountMethod::kRegress;
+  std::vector<bool> devices{};  // which to fit; none stated: all. The others have the sweep's numbers.
 };
 
 struct RegressionFit {
@@ -53,6 +70,10 @@ struct RegressionFit {
   // halved.
   std::optional<double> explained;
   double scale = 1.0;  // the factor that conserves energy; near 1 even where the window is wrong
+  AccountMethod method = AccountMethod::kRegress;  // by which the operations got their energy
+  Seconds lag;  // by which the readings are later than they say, as far as the fit can tell (lag_equations.h)
+  Seconds lag_deviation;
+  Seconds moved{};  // by which they were moved before the fit
 };
 
 struct RegressedAttribution {
@@ -61,6 +82,7 @@ struct RegressedAttribution {
 };
 
 inline constexpr std::size_t kMostUnknowns = 3000;
+inline constexpr std::size_t kMostJudged = 1000;
 
 // Reads both sources to their ends. Throws what they throw.
 [[nodiscard]] RegressedAttribution attribute_by_regression(EventSource& events, PowerSource& power,

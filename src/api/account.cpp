@@ -16,7 +16,8 @@ AccountedEnergy account(const std::string& options) {
   AccountedEnergy energy;
   for (const FootprintRow& row : footprint.rows) {
     energy.rows.push_back({row.name, row.device, std::string(name_of(row.phase)), row.energy.value(), row.busy.value(),
-                           row.powered.value(), row.energy_deviation.value()});
+                           row.powered.value(), row.energy_deviation.value(), row.error.value(),
+                           static_cast<int>(row.group)});
   }
   for (const FootprintDevice& device : footprint.devices) {
     energy.devices.push_back({device.device, device.measured.value(), device.attributed.value(), device.idle.value(),

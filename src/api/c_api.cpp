@@ -521,6 +521,8 @@ int flyball_footprint_get_row(const flyball_footprint* footprint, size_t index, 
     whole.busy_s = from.busy.value();
     whole.powered_s = from.powered.value();
     whole.energy_std_j = from.energy_deviation.value();
+    whole.energy_error_j = from.error.value();
+    whole.group = static_cast<int>(from.group);
     std::memcpy(row, &whole, std::min(row->size, sizeof whole));
   });
 }

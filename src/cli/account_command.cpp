@@ -212,11 +212,12 @@ void add_footprint_options(const Command& command, AccountArguments& arguments) 
              "time between two rows of a power trace without times, as dcgmi dmon writes it (default 1s)",
              [&options](const std::string& text) { options.row_period = parse_duration("--row-period", text); });
   add_value(command, "--method", options.method, parse_named<AccountMethod>, "NAME",
-            "how operations are given their power: sweep (default): operations that run at the same time share it; "
-            "regress: fitted to all readings, for kernels far shorter than the sensor's window");
+            "how operations are given their power: auto (default): by what fits the traces, for each device; sweep: "
+            "operations that run at the same time share it; regress: fitted to all readings, for kernels far shorter "
+            "than the sensor's window; both: the sweep, corrected by fitted powers, for counters");
   add_value(command, "--sensor-window", options.sensor_window, parse_duration_or_zero, "TIME",
-            "with --method regress: time over which a power reading averages, such as 100ms (default 0: the time since "
-            "the last reading)");
+            "with --method auto or regress: time over which a power reading averages, such as 100ms (default 0: the "
+            "time since the last reading)");
   add_value(command, "--share", options.share, parse_named<Multiplicity>, "NAME",
             "what has a share of a device's power at each moment: operations (default): every distinct operation once; "
             "events: every event");
@@ -332,7 +333,7 @@ void add_account_command(const Command& program, const std::string& command_line
       "  flyball record -o power.csv -- python train.py      # which writes trace.json\n"
       "  flyball account --events trace.json.gz --power power.csv\n"
       "  flyball account --events trace.json --power power.csv --html account.html\n"
-      "  flyball account --events t.json --power p.csv --method regress --sensor-window 100ms\n"
+      "  flyball account --events t.json --power p.csv --sensor-window 100ms\n"
       "  flyball account start epoch; python train.py; flyball account stop epoch\n"
       "  flyball account read epoch --events trace.json      # recorded by the agent");
   command.callback([command, options, command_line] {

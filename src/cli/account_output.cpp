@@ -40,7 +40,7 @@ double percent(Joules part, Joules whole) { return whole > Joules(0) ? 100.0 * (
 std::string devices_text(const Footprint& footprint) {
   std::vector<std::string> columns = {"<device", "measured (J)", "attributed (J)", "idle (J)", "outside (J)"};
   if (footprint.elsewhere() > Joules(0)) columns.insert(columns.end(), {"others (J)", "system (J)", "monitor (J)"});
-  columns.insert(columns.end(), {"busy (s)", "idle (s)", "outside (s)", "no power (s)"});
+  columns.insert(columns.end(), {"busy (s)", "idle (s)", "outside (s)", "no power (s)", "<method"});
   TextTable table(columns);
   for (const FootprintDevice& device : footprint.devices) table.add_row(device_cells(footprint, device, 3));
   return table.str();
@@ -56,6 +56,32 @@ std::string ranks_text(const std::vector<RankShare>& ranks) {
                    format_fixed(share.processor.value(), 3), fmt::format("{}", fmt::join(share.devices, " "))});
   }
   return table.str() + fmt::format("rank {} computes for the longest time\n", ranks[slowest_rank(ranks)].rank);
+}
+
+// What of the attributed energy can be trusted, in one sentence.
+std::string trust_sentence(const Footprint& footprint) {
+  const Trust trust = footprint.trust();
+  if (!trust.judged) return "";
+  const auto part = [whole = footprint.attributed()](std::size_t rows, Joules energy) {
+    return fmt::format("{} with {:.1f} %", counted(static_cast<long>(rows), "row"), percent(energy, whole));
+  };
+  std::string text = fmt::format("known to {:.0f} %: {} of the attributed energy", 100.0 * Trust::kWell,
+                                 part(trust.known, trust.known_energy));
+  if (trust.grouped > 0) text += fmt::format("; as groups only: {}", part(trust.grouped, trust.grouped_energy));
+  if (trust.rest > 0) text += fmt::format("; less well: {}", part(trust.rest, trust.rest_energy));
+  return text;
+}
+
+std::string groups_text(const Footprint& footprint) {
+  if (footprint.groups.empty()) return "";
+  TextTable table({"group", "energy (J)", "90 % +- (J)", "rows", "<device"});
+  for (const FootprintGroup& group : footprint.groups) {
+    const auto rows = std::count_if(footprint.rows.begin(), footprint.rows.end(),
+                                    [&group](const FootprintRow& row) { return row.group == group.number; });
+    table.add_row({fmt::to_string(group.number), format_fixed(group.energy.value(), 3),
+                   format_fixed(group.error.value(), 3), fmt::to_string(rows), group.device});
+  }
+  return "\nrows that always run together, of which only the sum is known\n\n" + table.str();
 }
 
 }  // namespace
@@ -78,8 +104,8 @@ std::string footprint_text(const Footprint& footprint, const FootprintNotes& not
   if (footprint.runs > 1) text += fmt::format(", mean of {} runs", footprint.runs);
   if (!footprint.ranks.empty()) text += fmt::format(", sum of {}", counted(std::ssize(footprint.ranks), "rank"));
   text += '\n';
-  for (const std::string& sentence :
-       {steps_sentence(footprint.steps), classes_sentence(footprint), communication_sentence(footprint)}) {
+  for (const std::string& sentence : {steps_sentence(footprint.steps), classes_sentence(footprint),
+                                      communication_sentence(footprint), trust_sentence(footprint)}) {
     if (!sentence.empty()) text += sentence + "\n";
   }
   text += "\n" + devices_text(footprint) + "\n";
@@ -88,6 +114,9 @@ std::string footprint_text(const Footprint& footprint, const FootprintNotes& not
   const bool several = footprint.runs > 1 || footprint.ranks.size() > 1;
   std::vector<std::string> columns = {"energy (J)"};
   if (several) columns.emplace_back("+- (J)");
+  const bool judged = footprint.trust().judged;
+  if (judged) columns.emplace_back("90 % +- (J)");
+  if (!footprint.groups.empty()) columns.emplace_back("group");
   columns.insert(columns.end(), {"share (%)", "busy (s)", "mean power (W)", "<pass", "<device", "<name"});
   TextTable table(columns);
   const std::size_t shown = std::min(top, footprint.rows.size());
@@ -95,6 +124,8 @@ std::string footprint_text(const Footprint& footprint, const FootprintNotes& not
     const FootprintRow& row = footprint.rows[i];
     std::vector<std::string> cells = {format_fixed(row.energy.value(), 3)};
     if (several) cells.push_back(format_fixed(row.energy_deviation.value(), 3));
+    if (judged) cells.push_back(format_fixed(row.error.value(), 3));
+    if (!footprint.groups.empty()) cells.push_back(row.group == 0 ? "" : fmt::to_string(row.group));
     cells.push_back(format_fixed(percent(row.energy, attributed), 2));
     cells.push_back(format_fixed(row.busy.value(), 4));
     cells.push_back(format_fixed(row.mean_power().value(), 1));
@@ -109,6 +140,7 @@ std::string footprint_text(const Footprint& footprint, const FootprintNotes& not
     for (std::size_t i = shown; i < footprint.rows.size(); ++i) rest += footprint.rows[i].energy;
     text += fmt::format("and {} more with {} J\n", footprint.rows.size() - shown, format_fixed(rest.value(), 3));
   }
+  text += groups_text(footprint);
   if (!notes.empty()) text += '\n';
   for (const std::string& note : notes) text += printable(note) + "\n";
   return text;

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/compensated_sum.h"
 #include "base/text.h"
 
 namespace flyball {
@@ -104,13 +105,19 @@ std::string footprint_pprof(const Footprint& footprint) {
     profile.message(kSampleType, value);
   };
   add_type("busy", "nanoseconds");
-  add_type("energy", "microjoules");  // pprof shows the last type first
+  add_type("energy", "nanojoules");  // pprof shows the last type first
+  // A row's value is the difference of two rounded sums, so that the values add up to the energy of all rows.
+  CompensatedSum joules;
+  std::int64_t counted = 0;
   for (const FootprintRow& row : footprint.rows) {
+    joules.add(std::max(row.energy.value(), 0.0));
+    const std::int64_t nanojoules = std::max<std::int64_t>(std::llround(joules.value() * 1e9) - counted, 0);
+    counted += nanojoules;
     const std::vector<std::uint64_t> stack = stack_of(row, tables);
     Message sample;
     for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) sample.number(kLocationId, *frame);
     sample.number(kValue, static_cast<std::uint64_t>(std::llround(row.busy.value() * 1e9)));
-    sample.number(kValue, static_cast<std::uint64_t>(std::llround(std::max(row.energy.value(), 0.0) * 1e6)));
+    sample.number(kValue, static_cast<std::uint64_t>(nanojoules));
     const auto add_label = [&](std::string_view key, std::string_view value) {
       if (value.empty()) return;
       Message label;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "account/rank_footprint.h"
 #include "draw/html_page.h"
@@ -24,6 +25,9 @@ std::string csv_field(const std::string& text) {
   }
   return quoted + '"';
 }
+
+// A field of CSV, empty where the number is not known.
+std::string known(Joules joules) { return std::isnan(joules.value()) ? "" : fmt::to_string(joules.value()); }
 
 double share_of(Joules part, Joules whole) { return whole > Joules(0) ? 100.0 * (part / whole) : 0.0; }
 
@@ -50,6 +54,14 @@ std::string headline(const FootprintPage& page) {
     text += fmt::format(", {}&nbsp;% before and after the profile",
                         format_fixed(share_of(footprint.outside(), footprint.measured()), 1));
   }
+  const Trust trust = footprint.trust();
+  if (trust.judged) {
+    text += fmt::format("; {}&nbsp;% of the attributed energy is known to {:.0f}&nbsp;% row by row",
+                        format_fixed(share_of(trust.known_energy, attributed), 1), 100.0 * Trust::kWell);
+    if (trust.grouped > 0) {
+      text += fmt::format(", {}&nbsp;% in groups only", format_fixed(share_of(trust.grouped_energy, attributed), 1));
+    }
+  }
   return text + ".";
 }
 
@@ -61,7 +73,7 @@ std::string device_table(const Footprint& footprint) {
                     {"other processes<small>J</small>", "system<small>J</small>", "monitor<small>J</small>"});
   }
   headings.insert(headings.end(), {"busy<small>s</small>", "idle<small>s</small>", "outside<small>s</small>",
-                                   "without power data<small>s</small>"});
+                                   "without power data<small>s</small>", "method"});
   HtmlTable table(headings);
   for (const FootprintDevice& device : footprint.devices) table.row(device_cells(footprint, device, 2));
   return table.str();
@@ -82,11 +94,28 @@ std::string rank_table(const std::vector<RankShare>& ranks) {
          table.str();
 }
 
+std::string error_text(Joules error) { return std::isnan(error.value()) ? "-" : short_number(error.value()); }
+
+std::string group_table(const Footprint& footprint) {
+  if (footprint.groups.empty()) return "";
+  HtmlTable table({"group", "energy<small>J</small>", "90&nbsp;% &plusmn;<small>J</small>", "rows", "device"});
+  for (const FootprintGroup& group : footprint.groups) {
+    const auto rows = std::count_if(footprint.rows.begin(), footprint.rows.end(),
+                                    [&group](const FootprintRow& row) { return row.group == group.number; });
+    table.row({fmt::to_string(group.number), short_number(group.energy.value()), short_number(group.error.value()),
+               fmt::to_string(rows), group.device});
+  }
+  return "<h2>Groups</h2>\n<p>Rows that always run together, of which only the sum is known.</p>\n" + table.str();
+}
+
 std::string row_table(const Footprint& footprint, std::size_t top) {
   const bool several = footprint.runs > 1 || footprint.ranks.size() > 1;
   const Joules whole = footprint.attributed();
   std::string html = "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>energy <small>J</small></th>";
   if (several) html += "<th>deviation <small>J</small></th>";
+  const bool judged = footprint.trust().judged;
+  if (judged) html += "<th>90&nbsp;% &plusmn; <small>J</small></th>";
+  if (!footprint.groups.empty()) html += "<th>group</th>";
   html += "<th>share <small>%</small></th><th>busy <small>s</small></th><th>mean power <small>W</small></th>";
   html += "<th class=\"left\">pass</th><th class=\"left\">device</th><th class=\"left\">tensor</th>";
   html += "</tr></thead><tbody>\n";
@@ -94,6 +123,8 @@ std::string row_table(const Footprint& footprint, std::size_t top) {
     const FootprintRow& row = footprint.rows[i];
     html += fmt::format("<tr><td>{}</td>", short_number(row.energy.value()));
     if (several) html += fmt::format("<td>{}</td>", short_number(row.energy_deviation.value()));
+    if (judged) html += fmt::format("<td>{}</td>", error_text(row.error));
+    if (!footprint.groups.empty()) html += fmt::format("<td>{}</td>", row.group == 0 ? "" : fmt::to_string(row.group));
     html += fmt::format("<td>{}</td><td>{}</td><td>{}</td>", format_fixed(share_of(row.energy, whole), 2),
                         short_number(row.busy.value()), format_fixed(row.mean_power().value(), 1));
     html += fmt::format("<td class=\"left\">{}</td><td class=\"left\">{}</td><td class=\"left tensor\">{}</td></tr>\n",
@@ -114,6 +145,9 @@ the first entry of the event trace to the last</dd>
 <dt>outside</dt><dd>before that or after it, where nothing tells what ran; measured = attributed + idle + outside, and
 what of a processor was not the program's</dd>
 <dt>without power data</dt><dd>time of the profile in which the device's power is not known</dd>
+<dt>90 % &plusmn;</dt><dd>the energy is within so much of the number shown in nine of ten cases, by what the readings
+tell</dd>
+<dt>group</dt><dd>rows that always run together in one ratio, so that readings tell their sum and not the parts</dd>
 <dt>mean power</dt><dd>of an operation's share, over the time that it ran</dd>
 <dt>*</dt><dd>in a name: layers that are built alike, added up</dd>
 </dl>
@@ -131,18 +165,21 @@ std::vector<std::string> device_cells(const Footprint& footprint, const Footprin
   for (const Seconds time : {device.busy, device.idle_time, device.outside_time, device.unmeasured}) {
     cells.push_back(format_fixed(time.value(), 3));
   }
+  cells.emplace_back(device.method && device.events > 0 ? name_of(*device.method) : "-");
   return cells;
 }
 
 std::string footprint_csv(const Footprint& footprint) {
-  std::string csv = "name,device,phase,energy_j,busy_s,mean_power_w,energy_std_j\n";
+  std::string csv = "name,device,phase,energy_j,busy_s,mean_power_w,energy_std_j,energy_error_j,group\n";
   for (const FootprintRow& row : footprint.rows) {
-    csv += fmt::format("{},{},{},{},{},{},{}\n", csv_field(row.name), csv_field(row.device), name_of(row.phase),
-                       row.energy.value(), row.busy.value(), row.mean_power().value(), row.energy_deviation.value());
+    csv += fmt::format("{},{},{},{},{},{},{},{},{}\n", csv_field(row.name), csv_field(row.device), name_of(row.phase),
+                       row.energy.value(), row.busy.value(), row.mean_power().value(), row.energy_deviation.value(),
+                       known(row.error), row.group == 0 ? "" : fmt::to_string(row.group));
   }
   for (const FootprintDevice& device : footprint.devices) {
-    csv += fmt::format("(idle),{},,{},{},,\n", csv_field(device.device), device.idle.value(), device.idle_time.value());
-    csv += fmt::format("(outside),{},,{},{},,\n", csv_field(device.device), device.outside.value(),
+    csv +=
+        fmt::format("(idle),{},,{},{},,,,\n", csv_field(device.device), device.idle.value(), device.idle_time.value());
+    csv += fmt::format("(outside),{},,{},{},,,,\n", csv_field(device.device), device.outside.value(),
                        device.outside_time.value());
   }
   return csv;
@@ -170,6 +207,7 @@ std::string footprint_html(const FootprintPage& page) {
     body += "<h2>Top consumers, self-similar layers added up</h2>\n" + row_table(*page.summary, page.top);
   }
   body += "<h2>Top consumers</h2>\n" + row_table(*page.footprint, page.top);
+  body += group_table(*page.footprint);
   return html_document(
       {.title = page.title,
        .headline = headline(page),

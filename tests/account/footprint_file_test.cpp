@@ -8,6 +8,7 @@
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 
+#include "base/error.h"
 #include "base/text.h"
 
 namespace flyball {
@@ -115,6 +116,31 @@ TEST(FootprintFile, NamesTheFile) {
   EXPECT_THROW((void)read_footprint_file(path), SystemError);
   write_text_file(path, "{}");
   expect_input_error([&] { (void)read_footprint_file(path); }, 0, 0, path);
+}
+
+TEST(FootprintFile, ReadsErrorsAndGroups) {
+  const Footprint footprint =
+      parsed(R"({"devices": [{"device": "G", "method": "both"}, {"device": "H", "method": "oracle"}],
+    "footprint": [{"name": "a", "device": "G", "energy_j": 3, "busy_s": 2, "energy_error_j": 1.5, "group": 2},
+                  {"name": "b", "device": "G", "energy_j": 2, "busy_s": 2, "energy_error_j": null, "group": 2}],
+    "groups": [{"group": 2, "device": "G", "energy_j": 5, "energy_error_j": 0.25}]})");
+  EXPECT_EQ(footprint.devices.at(0).method, AccountMethod::kBoth);
+  EXPECT_EQ(footprint.devices.at(1).method, std::nullopt) << "of a later version";
+  EXPECT_EQ(footprint.rows.at(0).error, Joules(1.5));
+  EXPECT_EQ(footprint.rows.at(0).group, 2u);
+  EXPECT_TRUE(std::isnan(footprint.rows.at(1).error.value()));
+  ASSERT_EQ(footprint.groups.size(), 1u);
+  EXPECT_EQ(footprint.groups[0].error, Joules(0.25));
+  // A row that says it is of a group that is not there is of none.
+  EXPECT_EQ(parsed(R"({"footprint": [{"name": "a", "device": "G", "energy_j": 3, "busy_s": 2, "group": 7}]})")
+                .rows.at(0)
+                .group,
+            0u);
+  for (const char* wrong :
+       {R"("energy_error_j": -1)", R"("energy_error_j": "few")", R"("group": -1)", R"("group": 1e99)"}) {
+    const std::string row = R"({"footprint": [{"name": "a", "device": "G", "energy_j": 3, "busy_s": 2, )";
+    EXPECT_THROW((void)parsed(row + wrong + "}]}"), InputError) << wrong;
+  }
 }
 
 }  // namespace

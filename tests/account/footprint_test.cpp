@@ -169,5 +169,52 @@ TEST(Footprint, QualityOfRuns) {
   EXPECT_NEAR(quality.widening[1], 1.0, 1e-12);
 }
 
+FootprintRow judged(const std::string& name, double joules, double error, std::uint32_t group = 0) {
+  FootprintRow result = row(name, joules);
+  result.error = Joules(error);
+  result.group = group;
+  return result;
+}
+
+// Of 100 J: a with 60 J is known to 5 J; b and c, 15 J each, only as a sum of 30 J, to 1 J; d with 10 J hardly.
+TEST(Footprint, SaysWhatCanBeTrusted) {
+  Footprint trusted = footprint({judged("a", 60, 5), judged("b", 15, 9, 1), judged("c", 15, 9, 1), judged("d", 10, 4)});
+  trusted.groups = {{1, "GPU:0", Joules(30), Joules(1)}};
+  const Trust trust = trusted.trust();
+  EXPECT_TRUE(trust.judged);
+  EXPECT_EQ(trust.known, 1u);
+  EXPECT_EQ(trust.known_energy, Joules(60));
+  EXPECT_EQ(trust.grouped, 2u);
+  EXPECT_EQ(trust.grouped_energy, Joules(30));
+  EXPECT_EQ(trust.rest, 1u);
+  EXPECT_EQ(trust.rest_energy, Joules(10));
+  EXPECT_FALSE(footprint({row("a", 1)}).trust().judged);
+}
+
+// Layers of which one row is made: where it is the whole group its error is the group's, where it is more the group is
+// gone, and errors add up.
+TEST(Footprint, AddsUpErrorsAndGroups) {
+  Footprint whole = footprint({judged("layer_0/x", 15, 9, 1), judged("layer_1/x", 15, 9, 1), judged("y", 5, 1)});
+  whole.groups = {{1, "GPU:0", Joules(30), Joules(1)}};
+  const Footprint summed = summarised(whole, SelfSimilar());
+  ASSERT_EQ(summed.rows.size(), 2u);
+  EXPECT_EQ(summed.rows[0].error, Joules(1));
+  EXPECT_EQ(summed.rows[0].group, 0u);
+  EXPECT_TRUE(summed.groups.empty());
+
+  Footprint mixed = footprint({judged("layer_0/x", 15, 9, 1), judged("layer_1/x", 15, 2), judged("y", 5, 4, 1)});
+  mixed.groups = {{1, "GPU:0", Joules(20), Joules(1)}};
+  const Footprint broken = summarised(mixed, SelfSimilar());
+  ASSERT_EQ(broken.rows.size(), 2u);
+  EXPECT_EQ(broken.rows[0].error, Joules(11));
+  EXPECT_EQ(broken.rows[1].error, Joules(4));
+  EXPECT_EQ(broken.rows[0].group + broken.rows[1].group, 0u);
+  EXPECT_TRUE(broken.groups.empty());
+
+  // Two runs: the method is wrong in the same way in both.
+  const Footprint mean = mean_of_runs(std::vector{footprint({judged("a", 10, 2)}), footprint({judged("a", 20, 4)})});
+  EXPECT_EQ(mean.rows.at(0).error, Joules(3));
+}
+
 }  // namespace
 }  // namespace flyball

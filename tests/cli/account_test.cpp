@@ -523,8 +523,8 @@ TEST(Account, SaysWhatIsWrong) {
   expect({"--events", traces.events, "--power", traces.power, "--clock-offset", "soon"}, 2, "--clock-offset");
   expect({"--events", traces.events, "--power", traces.power, "--clock-offset", "1e10s"}, 2,
          "--clock-offset is 1e+10; it must be from -4e+09");
-  expect({"--events", traces.events, "--power", traces.power, "--sensor-window", "1s"}, 2,
-         "--sensor-window is for the method regress");
+  expect({"--events", traces.events, "--power", traces.power, "--method", "sweep", "--sensor-window", "1s"}, 2,
+         "--sensor-window is for the methods auto and regress");
   expect({"--events", traces.events, "--power", traces.power, "--similar", "(["}, 2, "pattern");
   expect({"--events", traces.events, "--power", traces.power, "--svg", traces.folder / "x.svg", "--module", "n"}, 2,
          "--module");
@@ -537,6 +537,54 @@ TEST(Account, SaysWhatIsWrong) {
          "nothing ran in this trace: its list has 0 entries");
   write_file(traces.power, "time,watts,gpu\n1,70,0\n2,70,0\n");
   expect({"--events", traces.events, "--power", traces.power}, 3, "no column 'timestamp'");
+}
+
+// Four operations of 3, 5, 7 and 10 ms in a fixed order at 100, 180, 260 and 340 W, 2 ms of nothing at 50 W after each
+// round, and a counter that is read every 20 ms. A round is 27 ms with 0.3 + 0.9 + 1.82 + 3.4 + 0.1 J; there are 400.
+TEST(Account, ChoosesItsMethod) {
+  const Traces traces;
+  std::string events = R"({"traceEvents": [
+    {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "/device:CPU:0"}})";
+  constexpr int kLengths[] = {3, 5, 7, 10};
+  std::vector<double> joules = {0.0};  // by the millisecond
+  for (int round = 0; round < 400; ++round) {
+    for (int i = 0; i < 4; ++i) {
+      events += fmt::format(R"(, {{"ph": "X", "name": "op_{}", "pid": 1, "tid": 1, "ts": {}, "dur": {}}})", i,
+                            1000 * (joules.size() - 1), 1000 * kLengths[i]);
+      for (int ms = 0; ms < kLengths[i]; ++ms) joules.push_back(joules.back() + 1e-3 * (100.0 + 80.0 * i));
+    }
+    for (int ms = 0; ms < 2; ++ms) joules.push_back(joules.back() + 0.05);
+  }
+  write_file(traces.events, events + "]}");
+  std::string power = "timestamp,device,energy_j\n";
+  for (std::size_t ms = 0; ms < joules.size(); ms += 20) power += fmt::format("{},CPU:0,{}\n", 1e-3 * ms, joules[ms]);
+  write_file(traces.power, power);
+  const std::vector<std::string> arguments = {"account", "--events", traces.events, "--power", traces.power};
+  const auto with = [&arguments](std::vector<std::string> more) {
+    more.insert(more.begin(), arguments.begin(), arguments.end());
+    const Ran ran = run_flyball(more);
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return ran;
+  };
+  const json found = with({"--format", "json"}).json();
+  EXPECT_EQ(found.at("devices").at(0).at("method"), "both");
+  const json swept = with({"--method", "sweep", "--format", "json"}).json();
+  EXPECT_EQ(swept.at("devices").at(0).at("method"), "sweep");
+  constexpr double kTruth[] = {120.0, 360.0, 728.0, 1360.0};
+  for (const json& row : found.at("footprint")) {
+    const double truth = kTruth[row.at("name").get<std::string>().back() - '0'];
+    EXPECT_NEAR(row.at("energy_j"), truth, 0.01 * truth);
+    EXPECT_LT(row.at("energy_error_j"), 0.02 * truth);
+  }
+  double furthest = 0.0;
+  for (const json& row : swept.at("footprint")) {
+    const double truth = kTruth[row.at("name").get<std::string>().back() - '0'];
+    furthest = std::max(furthest, std::abs(row.at("energy_j").get<double>() - truth) / truth);
+    EXPECT_GT(row.at("energy_error_j"), 0.05 * truth);
+  }
+  EXPECT_GT(furthest, 0.5) << "the sweep gives all nearly the same power";
+  EXPECT_THAT(with({}).out, HasSubstr("known to 10 %: 4 rows with 100.0 % of the attributed energy\n"));
+  EXPECT_THAT(with({}).out, HasSubstr("90 % +- (J)"));
 }
 
 }  // namespace

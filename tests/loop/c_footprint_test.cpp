@@ -63,6 +63,8 @@ TEST_F(CFootprint, TellsRowByRowWhatEachOperationTook) {
   EXPECT_NEAR(row.busy_s, 0.3, 1e-9);
   EXPECT_NEAR(row.powered_s, 0.3, 1e-9);
   EXPECT_EQ(row.energy_std_j, 0.0);
+  EXPECT_GT(row.energy_error_j, 0.0);
+  EXPECT_EQ(row.group, 0);
   ASSERT_EQ(library_.get_row(footprint, 1, &row), FLYBALL_OK);
   EXPECT_STREQ(row.name, "m/layer_0/MatMul");
   EXPECT_NEAR(row.energy_j, 15.0, 15e-9);
@@ -98,7 +100,8 @@ TEST_F(CFootprint, SaysWhatIsWrong) {
   refused(R"({"events": "a"})", "power: is missing");
   refused(R"({"events": "a", "power": "b", "methode": "sweep"})", "did you mean method?");
   refused(R"({"events": ["a", "b"], "power": "c"})", "2 event traces but 1 power trace");
-  refused(R"({"events": "a", "power": "b", "sensor_window_s": 0.1})", "is for the method regress");
+  refused(R"({"events": "a", "power": "b", "method": "sweep", "sensor_window_s": 0.1})",
+          "is for the methods auto and regress");
   refused(R"({"events": "a", "power": "/no/such/file"})", "/no/such/file");
   refused(R"({"events": "a", "power": "b", "counter_ranges_j": {"CPU:0": -1}})", "counter_ranges_j.CPU:0");
   library_.close(nullptr);

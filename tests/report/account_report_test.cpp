@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <zlib.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 #include <nlohmann/json.hpp>
@@ -80,10 +82,10 @@ TEST(FootprintReport, JsonIsReadBackAsItWas) {
 
 TEST(FootprintReport, CsvQuotes) {
   const std::string csv = footprint_csv(Account().footprint);
-  EXPECT_THAT(csv, StartsWith("name,device,phase,energy_j,busy_s,mean_power_w,energy_std_j\n"));
+  EXPECT_THAT(csv, StartsWith("name,device,phase,energy_j,busy_s,mean_power_w,energy_std_j,energy_error_j,group\n"));
   EXPECT_THAT(csv, HasSubstr("\"bert/embeddings/Gather,\"\"x\"\"<"
-                             "/script>\",GPU:0,forward,1,0.5,2,0\n"));
-  EXPECT_THAT(csv, HasSubstr("(idle),GPU:0,,2,0.25,,\n(outside),GPU:0,,3,0.75,,\n"));
+                             "/script>\",GPU:0,forward,1,0.5,2,0,,\n"));
+  EXPECT_THAT(csv, HasSubstr("(idle),GPU:0,,2,0.25,,,,\n(outside),GPU:0,,3,0.75,,,,\n"));
 }
 
 // Shares of the root's only part; an arrow.
@@ -169,14 +171,93 @@ std::string inflated(const std::string& zipped) {
 }
 
 // Sample 1 of the profile: leaf first "MatMul" (5), "layer_0" (4), "encoder" (3), "bert" (2), "GPU:0" (1); 0.5e9 ns and
-// 6e6 uJ.
+// 6e9 nJ.
 TEST(FootprintReport, Pprof) {
   const std::string profile = inflated(footprint_pprof(Account().footprint));
   EXPECT_THAT(profile, StartsWith(std::string("\x0a\x04\x08\x01\x10\x02", 6)));  // sample_type {busy, nanoseconds}
   EXPECT_THAT(profile, HasSubstr(std::string("\x08\x05\x08\x04\x08\x03\x08\x02\x08\x01"
-                                             "\x10\x80\xca\xb5\xee\x01\x10\x80\x9b\xee\x02",
-                                             20)));
-  EXPECT_THAT(profile, HasSubstr("microjoules"));
+                                             "\x10\x80\xca\xb5\xee\x01\x10\x80\xf8\x82\xad\x16",
+                                             21)));
+  EXPECT_THAT(profile, HasSubstr("nanojoules"));
+}
+
+std::uint64_t varint(const std::string& bytes, std::size_t& at) {
+  std::uint64_t value = 0;
+  for (int shift = 0;; shift += 7) {
+    const auto byte = static_cast<unsigned char>(bytes.at(at++));
+    value |= static_cast<std::uint64_t>(byte & 0x7F) << shift;
+    if (byte < 0x80) return value;
+  }
+}
+
+// The sum of the second value of all samples: fields of a message are a varint (kind 0) or bytes (kind 2).
+std::uint64_t pprof_energy(const std::string& profile) {
+  std::uint64_t sum = 0;
+  for (std::size_t at = 0; at < profile.size();) {
+    const std::uint64_t key = varint(profile, at);
+    const std::uint64_t value = varint(profile, at);
+    if ((key & 7) != 2) continue;
+    const std::size_t end = at + value;
+    std::vector<std::uint64_t> values;
+    for (std::size_t inner = at; key >> 3 == 2 && inner < end;) {  // Profile.sample
+      const std::uint64_t field = varint(profile, inner);
+      const std::uint64_t number = varint(profile, inner);
+      if (field == (2u << 3 | 0u)) values.push_back(number);  // Sample.value, not packed
+      if (field == (2u << 3 | 2u)) {                          // packed
+        for (const std::size_t stop = inner + number; inner < stop;) values.push_back(varint(profile, inner));
+      } else if ((field & 7) == 2) {
+        inner += number;
+      }
+    }
+    if (values.size() == 2) sum += values[1];
+    at = end;
+  }
+  return sum;
+}
+
+// Ten thousand rows of 1/3 nJ less than 1.4 nJ: each rounded by itself would be 1 nJ, a third too little.
+TEST(FootprintReport, FilesConserveEnergy) {
+  Footprint footprint;
+  double sum = 0.0;
+  for (int i = 0; i < 10'000; ++i) {
+    footprint.rows.push_back(row("m/operation_" + std::to_string(i), 1.4e-9 + 1e-13 * i, Phase::kForward));
+    sum += 1.4e-9 + 1e-13 * i;
+  }
+  footprint.rows.push_back(row("m/large", 3.0, Phase::kForward));
+  sum += 3.0;
+  EXPECT_NEAR(static_cast<double>(pprof_energy(inflated(footprint_pprof(footprint)))) * 1e-9, sum, 1e-9 * sum);
+  double in_json = 0.0;
+  const nlohmann::json json = nlohmann::json::parse(footprint_json(footprint, {}));
+  for (const nlohmann::json& one : json.at("footprint")) in_json += one.at("energy_j").get<double>();
+  EXPECT_NEAR(in_json, sum, 1e-9 * sum);
+  double in_csv = 0.0;
+  std::istringstream lines(footprint_csv(footprint));
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line)) in_csv += std::stod(line.substr(line.find("forward,") + 8));
+  EXPECT_NEAR(in_csv, sum, 1e-9 * sum);
+}
+
+// Rows of a group, and one whose error is not known.
+TEST(FootprintReport, ShowsErrorsAndGroups) {
+  Footprint footprint = Account().footprint;
+  footprint.rows[0].error = Joules(0.5);
+  footprint.rows[1].error = Joules(2);
+  footprint.rows[0].group = footprint.rows[1].group = 1;
+  footprint.groups = {{1, "GPU:0", Joules(9), Joules(0.25)}};
+  footprint.devices[0].method = AccountMethod::kBoth;
+  footprint.devices[0].events = 3;
+  EXPECT_EQ(footprint_json(read_footprint("a.json", footprint_json(footprint, {})), {}), footprint_json(footprint, {}));
+  EXPECT_THAT(footprint_csv(footprint), HasSubstr(",GPU:0,forward,6,0.5,12,0,0.5,1\n"));
+  const EnergyTree tree = make_energy_tree(footprint, Account().operations);
+  FootprintPage page;
+  page.footprint = &footprint;
+  page.tree = &tree;
+  const std::string html = footprint_html(page);
+  EXPECT_THAT(
+      html, HasSubstr("60.0&nbsp;% of the attributed energy is known to 10&nbsp;% row by row, 30.0&nbsp;% in groups"));
+  EXPECT_THAT(html, HasSubstr("<h2>Groups</h2>"));
+  EXPECT_THAT(html, HasSubstr("<td>both</td>"));
 }
 
 }  // namespace

@@ -1,0 +1,288 @@
+// The method that chooses itself, its errors held against simulated truth, and its groups.
+#include "account/attribution_method.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "account/power_posterior.h"
+#include "account/survey.h"
+#include "support/attribution_coverage.h"
+#include "support/figures.h"
+#include "support/memory_traces.h"
+#include "support/unkind_truth.h"
+
+namespace flyball {
+namespace {
+
+using testing::account_of;
+using testing::Coverage;
+using testing::make_traces;
+using testing::make_unkind_truth;
+using testing::MemoryEvents;
+using testing::MemoryPower;
+using testing::StepOrder;
+using testing::UnkindShape;
+using testing::UnkindTruth;
+
+RegressedAttribution account(const std::vector<TraceEvent>& events, const std::vector<PowerSegment>& power,
+                             const MethodOptions& options = {}) {
+  const Traces traces = [&](const TracePass& pass) {
+    MemoryEvents event_source(events);
+    MemoryPower power_source(power);
+    pass(event_source, power_source);
+  };
+  return attribute_by_method(traces, options);
+}
+
+Attribution swept(const std::vector<TraceEvent>& events, const std::vector<PowerSegment>& power) {
+  MemoryEvents event_source(events);
+  MemoryPower power_source(power);
+  return attribute(event_source, power_source);
+}
+
+// Of n rows with a chance of 0.9 each, fewer than n (0.9 - 3.1 sqrt(0.09 / n)) lie inside once in a thousand times. Over
+// all cells n is 1,440 (87.5 %), in a cell 240 (84.0 %). Intervals that are right by being wide would not pass: half of
+// them are narrower than a third of the energy, and the energies are off by less than a third of the sweep's error.
+TEST(AttributionMethod, NineOfTenRowsLieInTheirIntervals) {
+  FLYBALL_STATISTIC();
+  constexpr int kPrograms = 6;
+  int rows = 0;
+  int inside = 0;
+  for (const Nanoseconds period : {20, 100}) {
+    for (const StepOrder order : {StepOrder::kFixed, StepOrder::kRandom, StepOrder::kMixed}) {
+      UnkindShape shape;
+      shape.order = order;
+      shape.period = period * kMillisecond;
+      const Coverage coverage = testing::coverage_of(shape, kPrograms);
+      EXPECT_EQ(coverage.rows, 40 * kPrograms);
+      EXPECT_GT(coverage.inside_share(), 0.84) << period << " ms, order " << static_cast<int>(order);
+      EXPECT_LT(coverage.median_width(), 1.0 / 3.0);
+      EXPECT_LT(coverage.median_error(), coverage.median_sweep_error() / 3.0);
+      EXPECT_EQ(coverage.regressed, kPrograms);
+      rows += coverage.rows;
+      inside += coverage.inside;
+    }
+  }
+  EXPECT_GT(inside, 0.875 * rows);
+}
+
+// A loop that is locked to the sensor: all readings have the same composition, so that single powers cannot be known.
+// The sweep's numbers stand, with wide intervals, and the sum of the group is known.
+TEST(AttributionMethod, ALockedLoopIsAGroup) {
+  UnkindShape shape;
+  shape.order = StepOrder::kLocked;
+  shape.period = 200 * kMillisecond;
+  shape.shortest = shape.longest = 5 * kMillisecond;  // 40 of them are one reading
+  const UnkindTruth truth = make_unkind_truth(shape, 2);
+  const RegressedAttribution result = account_of(truth, AccountMethod::kAuto);
+  EXPECT_EQ(result.attribution.devices.at(0).method, AccountMethod::kSweep);
+  const Attribution sweep = swept(truth.events, truth.readings);
+  double measured = 0.0;
+  double sum = 0.0;
+  for (std::size_t i = 0; i < result.attribution.operations.size(); ++i) {
+    const OperationShare& share = result.attribution.operations[i];
+    EXPECT_DOUBLE_EQ(share.energy.value(), sweep.operations[i].energy.value());
+    EXPECT_EQ(share.group, 1u);
+    EXPECT_GT(share.error, 0.4 * share.energy);
+    measured += share.energy.value();
+    sum += truth.energy[share.operation];
+  }
+  ASSERT_EQ(result.attribution.groups.size(), 1u);
+  EXPECT_NEAR(result.attribution.groups[0].energy.value(), measured, 1e-9 * measured);
+  EXPECT_NEAR(sum, measured, 0.01 * measured);
+  EXPECT_LT(result.attribution.groups[0].error.value(), 0.02 * measured);
+}
+
+// Readings of 20 ms. In each, A for 1 ms and B for 2 ms run together once to three times, the rest is C, D and nothing
+// by lot. Of A (300 W) and B (150 W) only the sum can be known: n executions take n (0.3 + 0.3) J. C and D are known.
+TEST(AttributionMethod, WhatAlwaysRunsTogetherIsAGroup) {
+  std::mt19937_64 random(5);
+  std::vector<TraceEvent> events;
+  std::vector<PowerSegment> power;
+  double together = 0.0;
+  double c_joules = 0.0;
+  for (Nanoseconds k = 0; k < 500; ++k) {
+    Nanoseconds now = k * 20 * kMillisecond;
+    const Nanoseconds begin = now;
+    double joules = 0.0;
+    const auto run = [&](OperationId operation, Nanoseconds milliseconds, double watts) {
+      const Nanoseconds end = now + milliseconds * kMillisecond;
+      if (operation < 4) events.push_back({now, end, 0, operation});
+      joules += watts * 1e-3 * static_cast<double>(milliseconds);
+      now = end;
+    };
+    for (std::uint64_t pairs = 1 + random() % 3; pairs > 0; --pairs) {
+      run(0, 1, 300.0);
+      run(1, 2, 150.0);
+      together += 0.6;
+    }
+    const auto c = static_cast<Nanoseconds>(random() % 6);
+    run(2, c, 220.0);
+    c_joules += 0.22 * static_cast<double>(c);
+    run(3, static_cast<Nanoseconds>(random() % 5), 120.0);
+    run(4, (begin + 20 * kMillisecond - now) / kMillisecond, 60.0);
+    power.push_back({begin, now, 0, Watts(joules / 0.02)});
+  }
+  const Attribution result = account(events, power).attribution;
+  EXPECT_EQ(result.devices.at(0).method, AccountMethod::kBoth);
+  ASSERT_EQ(result.groups.size(), 1u);
+  EXPECT_EQ(result.operations.at(0).group, 1u);
+  EXPECT_EQ(result.operations.at(1).group, 1u);
+  EXPECT_EQ(result.operations.at(2).group, 0u);
+  EXPECT_EQ(result.operations.at(3).group, 0u);
+  EXPECT_NEAR(result.groups[0].energy.value(), together, 0.01 * together);
+  EXPECT_LT(result.groups[0].error.value(), 0.02 * together);
+  EXPECT_GT(result.operations[0].error, 0.1 * result.operations[0].energy);
+  EXPECT_NEAR(result.operations[2].energy.value(), c_joules, 0.01 * c_joules);
+}
+
+// Operations of a second each, a reading every 100 ms: an operation has 10 readings of its own, and the regression has
+// nothing to add. Read at whole periods, nothing is mixed.
+TEST(AttributionMethod, LongOperationsAreSwept) {
+  std::vector<TraceEvent> events;
+  std::vector<PowerSegment> power;
+  for (Nanoseconds i = 0; i < 60; ++i) {
+    events.push_back({i * kSecond, (i + 1) * kSecond, 0, static_cast<OperationId>(i % 6)});
+    for (Nanoseconds k = 0; k < 10; ++k) {
+      const Nanoseconds begin = i * kSecond + k * 100 * kMillisecond;
+      power.push_back({begin, begin + 100 * kMillisecond, 0, Watts(100.0 + 20.0 * static_cast<double>(i % 6))});
+    }
+  }
+  const RegressedAttribution result = account(events, power);
+  EXPECT_TRUE(result.fits.empty()) << "none was tried";
+  for (const OperationShare& share : result.attribution.operations) {
+    EXPECT_DOUBLE_EQ(share.energy.value(), 10.0 * (100.0 + 20.0 * share.operation));
+    EXPECT_NEAR(share.error.value(), 0.0, 1e-9);
+  }
+}
+
+// A counter that is late by 7 ms, more than most operations take: found to 0.1 ms, and the energies are as good as those
+// of one that is not.
+TEST(AttributionMethod, ACounterThatIsLateIsFound) {
+  UnkindShape shape;
+  shape.order = StepOrder::kMixed;
+  shape.lag = 7 * kMillisecond;
+  const UnkindTruth truth = make_unkind_truth(shape, 1);
+  const RegressedAttribution result = account_of(truth, AccountMethod::kAuto);
+  ASSERT_EQ(result.fits.size(), 1u);
+  EXPECT_NEAR(result.fits[0].moved.value(), 0.007, 0.0001);
+  const Coverage coverage = testing::coverage_of(shape, 2);
+  EXPECT_LT(coverage.median_error(), 0.02);
+}
+
+TEST(AttributionMethod, EveryMethodConservesEnergy) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const testing::MadeTraces made = make_traces({.events = 3000}, seed);
+    UnkindShape shape;
+    shape.length = 5 * kSecond;
+    shape.lag = 3 * kMillisecond;
+    const UnkindTruth truth = make_unkind_truth(shape, seed);
+    for (const AccountMethod method : values_of<AccountMethod>()) {
+      for (const Attribution& result : {account(made.events, made.power, {.method = method}).attribution,
+                                        account(truth.events, truth.readings, {.method = method}).attribution}) {
+        for (const DeviceShare& device : result.devices) {
+          double rows = 0.0;
+          for (const OperationShare& share : result.operations) {
+            EXPECT_GE(share.energy.value(), 0.0);
+            EXPECT_GE(share.error.value(), 0.0) << "known";
+            if (share.device == device.device) rows += share.energy.value();
+          }
+          const double measured = device.measured.value();
+          EXPECT_NEAR((device.attributed + device.idle + device.outside).value(), measured, 1e-9 * measured);
+          EXPECT_NEAR(rows, device.attributed.value(), 1e-9 * measured);
+        }
+      }
+    }
+  }
+}
+
+// Power that is drawn by lot does not depend on what runs: the sweep stands.
+TEST(AttributionMethod, PowerByLotIsSwept) {
+  testing::TraceShape shape;
+  shape.events = 20'000;
+  shape.devices = 1;
+  const testing::MadeTraces made = make_traces(shape, 3);
+  const Attribution result = account(made.events, made.power).attribution;
+  EXPECT_EQ(result.devices.at(0).method, AccountMethod::kSweep);
+  const Attribution sweep = swept(made.events, made.power);
+  for (std::size_t i = 0; i < sweep.operations.size(); ++i) {
+    EXPECT_DOUBLE_EQ(result.operations[i].energy.value(), sweep.operations[i].energy.value());
+  }
+}
+
+TEST(AttributionMethod, NothingIsMeasuredOrNothingRan) {
+  const RegressedAttribution no_power = account({{0, kSecond, 0, 0}}, {});
+  ASSERT_EQ(no_power.attribution.operations.size(), 1u);
+  EXPECT_EQ(no_power.attribution.operations[0].energy, Joules(0));
+  const RegressedAttribution no_events = account({}, {{0, kSecond, 0, Watts(10)}}, {.method = AccountMethod::kBoth});
+  EXPECT_DOUBLE_EQ(no_events.attribution.devices.at(0).idle.value(), 10.0);
+  EXPECT_TRUE(account({}, {}).attribution.devices.empty());
+  // Readings of 0 W, and events of no length.
+  std::vector<TraceEvent> events;
+  std::vector<PowerSegment> power;
+  for (Nanoseconds i = 0; i < 100; ++i) {
+    events.push_back({i * kMillisecond, i * kMillisecond, 0, static_cast<OperationId>(i % 3)});
+    events.push_back({i * kMillisecond, i * kMillisecond + kMillisecond / 2, 0, 3 + static_cast<OperationId>(i % 2)});
+    power.push_back({i * kMillisecond, (i + 1) * kMillisecond, 0, Watts(0)});
+  }
+  for (const AccountMethod method : values_of<AccountMethod>()) {
+    for (const OperationShare& share : account(events, power, {.method = method}).attribution.operations) {
+      EXPECT_DOUBLE_EQ(share.energy.value(), 0.0);
+      EXPECT_FALSE(std::isnan(share.energy.value()));
+    }
+  }
+}
+
+// One operation of 3/4 of each reading of 1 s beside three others of 1/12 s, which take turns of which runs last for
+// what is left over: m = t - A. Operation 0 has in each reading x = 3/4 and so m = 1 s * (3/4 - 9/16) = 3/16 s.
+TEST(Survey, TimeInMixedReadingsCounts) {
+  std::vector<TraceEvent> events;
+  std::vector<PowerSegment> power;
+  for (Nanoseconds k = 0; k < 12; ++k) {
+    const Nanoseconds begin = k * kSecond;
+    events.push_back({begin, begin + 750 * kMillisecond, 0, 0});
+    events.push_back({begin + 750 * kMillisecond, begin + kSecond, 0, 1});
+    power.push_back({begin, begin + kSecond, 0, Watts(100)});
+  }
+  MemoryEvents event_source(events);
+  MemoryPower power_source(power);
+  const SurveyedAttribution result = survey_attribution(event_source, power_source, {});
+  ASSERT_EQ(result.devices.size(), 1u);
+  // Of both: 2 * 3/16 of 1 s.
+  EXPECT_NEAR(result.devices[0].mixed, 0.375, 1e-9);
+  EXPECT_EQ(result.devices[0].readings, 12u);
+  // The compositions do not differ, so that the spread is the prior's, 40 W. m is 12 * 3/16 = 2.25 s, the one other
+  // operation is as much again: 40 W * 2.25 s * sqrt(2) = 127.3 J, times Student's t for 8 degrees of freedom, 1.860.
+  EXPECT_NEAR(result.attribution.operations[0].error.value(), 127.28 * 1.860, 1.5);
+}
+
+// Tables of Student's distribution.
+TEST(PowerPosterior, StudentsQuantiles) {
+  EXPECT_NEAR(student_95(5), 2.015, 0.02);
+  EXPECT_NEAR(student_95(10), 1.812, 0.005);
+  EXPECT_NEAR(student_95(30), 1.697, 0.001);
+  EXPECT_NEAR(student_95(1e9), 1.645, 0.001);
+}
+
+// Each operation alone in 400 readings, whose noise is +1 W and -1 W in turns: the mean of 400 is known to 1 W / 20, and
+// all three powers are decided.
+TEST(PowerPosterior, OfOperationsThatRunAlone) {
+  const Eigen::Vector3d watts(60.0, 100.0, 300.0);
+  const Eigen::MatrixXd products = 400.0 * Eigen::Matrix3d::Identity();
+  const Eigen::VectorXd right = 400.0 * watts;
+  const double squares = 400.0 * watts.squaredNorm() + 1200.0;
+  const PowerPosterior posterior = infer_powers(products, right, squares, 1200.0);
+  EXPECT_NEAR(posterior.noise, 1.0, 0.01);
+  EXPECT_NEAR(posterior.determined, 3.0, 0.01);
+  for (Eigen::Index i = 0; i < 3; ++i) {
+    EXPECT_NEAR(posterior.power(i), watts(i), 0.01);
+    EXPECT_NEAR(std::sqrt(posterior.covariance(i, i)), 0.05, 0.001);
+  }
+}
+
+}  // namespace
+}  // namespace flyball
