@@ -37,7 +37,7 @@ struct FootprintRow {
   // unknown.
   Joules error{std::numeric_limits<double>::quiet_NaN()};
   std::uint32_t group = 0;  // number of the FootprintGroup that it belongs to; 0: none
-  int rank = kNoRank;  // whose it is, where a trace has several ranks and they are not added up
+  int rank = kNoRank;       // whose it is, where a trace has several ranks and they are not added up
 
   [[nodiscard]] Watts mean_power() const { return powered > Seconds(0) ? energy / powered : Watts(0); }
 };

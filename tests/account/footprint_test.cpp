@@ -176,10 +176,19 @@ FootprintRow judged(const std::string& name, double joules, double error, std::u
   return result;
 }
 
+Footprint grouped(std::vector<FootprintRow> rows, const FootprintGroup& group) {
+  Footprint result;
+  result.rows = std::move(rows);
+  result.groups = {group};
+  merge_rows(result);
+  return result;
+}
+
 // Of 100 J: a with 60 J is known to 5 J; b and c, 15 J each, only as a sum of 30 J, to 1 J; d with 10 J hardly.
 TEST(Footprint, SaysWhatCanBeTrusted) {
-  Footprint trusted = footprint({judged("a", 60, 5), judged("b", 15, 9, 1), judged("c", 15, 9, 1), judged("d", 10, 4)});
-  trusted.groups = {{1, "GPU:0", Joules(30), Joules(1)}};
+  const Footprint trusted =
+      grouped({judged("a", 60, 5), judged("b", 15, 9, 1), judged("c", 15, 9, 1), judged("d", 10, 4)},
+              {1, "GPU:0", Joules(30), Joules(1)});
   const Trust trust = trusted.trust();
   EXPECT_TRUE(trust.judged);
   EXPECT_EQ(trust.known, 1u);
@@ -194,16 +203,16 @@ TEST(Footprint, SaysWhatCanBeTrusted) {
 // Layers of which one row is made: where it is the whole group its error is the group's, where it is more the group is
 // gone, and errors add up.
 TEST(Footprint, AddsUpErrorsAndGroups) {
-  Footprint whole = footprint({judged("layer_0/x", 15, 9, 1), judged("layer_1/x", 15, 9, 1), judged("y", 5, 1)});
-  whole.groups = {{1, "GPU:0", Joules(30), Joules(1)}};
+  const Footprint whole = grouped({judged("layer_0/x", 15, 9, 1), judged("layer_1/x", 15, 9, 1), judged("y", 5, 1)},
+                                  {1, "GPU:0", Joules(30), Joules(1)});
   const Footprint summed = summarised(whole, SelfSimilar());
   ASSERT_EQ(summed.rows.size(), 2u);
   EXPECT_EQ(summed.rows[0].error, Joules(1));
   EXPECT_EQ(summed.rows[0].group, 0u);
   EXPECT_TRUE(summed.groups.empty());
 
-  Footprint mixed = footprint({judged("layer_0/x", 15, 9, 1), judged("layer_1/x", 15, 2), judged("y", 5, 4, 1)});
-  mixed.groups = {{1, "GPU:0", Joules(20), Joules(1)}};
+  const Footprint mixed = grouped({judged("layer_0/x", 15, 9, 1), judged("layer_1/x", 15, 2), judged("y", 5, 4, 1)},
+                                  {1, "GPU:0", Joules(20), Joules(1)});
   const Footprint broken = summarised(mixed, SelfSimilar());
   ASSERT_EQ(broken.rows.size(), 2u);
   EXPECT_EQ(broken.rows[0].error, Joules(11));
