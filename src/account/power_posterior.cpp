@@ -14,7 +14,7 @@ namespace flyball {
 namespace {
 
 constexpr double kIdleSpread = 2.0;
-constexpr int kRounds = 200;
+constexpr int kMostRounds = 200;
 constexpr double kTold = 0.1;  // an operation whose error is below this part of its energy needs no group
 
 }  // namespace
@@ -52,7 +52,7 @@ PowerPosterior infer_powers(const Eigen::MatrixXd& products, const Eigen::Vector
   double spread = expected * expected;
   double noise = std::max(0.1 * (squares - posterior.mean * sum) / readings, least_noise);
   double lambda = noise / spread;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kMostRounds; ++round) {
     const Eigen::VectorXd pull = right_in - posterior.mean * weights_in;
     const Eigen::VectorXd moved = pull.array() / (values.array() + lambda);
     posterior.determined = (values.array() / (values.array() + lambda)).sum();
