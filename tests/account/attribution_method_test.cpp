@@ -44,9 +44,10 @@ Attribution swept(const std::vector<TraceEvent>& events, const std::vector<Power
   return attribute(event_source, power_source);
 }
 
-// Of n rows with a chance of 0.9 each, fewer than n (0.9 - 3.1 sqrt(0.09 / n)) lie inside once in a thousand times. Over
-// all cells n is 1,440 (87.5 %), in a cell 240 (84.0 %). Intervals that are right by being wide would not pass: half of
-// them are narrower than a third of the energy, and the energies are off by less than a third of the sweep's error.
+// Of n rows with a chance of 0.9 each, fewer than n (0.9 - 3.1 sqrt(0.09 / n)) lie inside once in a thousand times.
+// Over all cells n is 1,440 (87.5 %), in a cell 240 (84.0 %). Intervals that are right by being wide would not pass:
+// half of them are narrower than a third of the energy, and the energies are off by less than a third of the sweep's
+// error.
 TEST(AttributionMethod, NineOfTenRowsLieInTheirIntervals) {
   FLYBALL_STATISTIC();
   constexpr int kPrograms = 6;
@@ -160,8 +161,8 @@ TEST(AttributionMethod, LongOperationsAreSwept) {
   }
 }
 
-// A counter that is late by 7 ms, more than most operations take: found to 0.1 ms, and the energies are as good as those
-// of one that is not.
+// A counter that is late by 7 ms, more than most operations take: found to 0.1 ms, and the energies are as good as
+// those of one that is not.
 TEST(AttributionMethod, ACounterThatIsLateIsFound) {
   UnkindShape shape;
   shape.order = StepOrder::kMixed;
@@ -268,8 +269,8 @@ TEST(PowerPosterior, StudentsQuantiles) {
   EXPECT_NEAR(student_95(1e9), 1.645, 0.001);
 }
 
-// Each operation alone in 400 readings, whose noise is +1 W and -1 W in turns: the mean of 400 is known to 1 W / 20, and
-// all three powers are decided.
+// Each operation alone in 400 readings, whose noise is +1 W and -1 W in turns: the mean of 400 is known to 1 W / 20,
+// and all three powers are decided.
 TEST(PowerPosterior, OfOperationsThatRunAlone) {
   const Eigen::Vector3d watts(60.0, 100.0, 300.0);
   const Eigen::MatrixXd products = 400.0 * Eigen::Matrix3d::Identity();
