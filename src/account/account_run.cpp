@@ -108,11 +108,15 @@ class AccountRun {
   // Power over time, and the activity of the tree's most telling parts.
   [[nodiscard]] PowerPicture picture(const EnergyTree& tree);
 
+  // Sweeps once more, and tells of every event.
+  void tell_events(AccountedEvents& accounted);
+
  private:
   void settle_clock();
   [[nodiscard]] ClockOffset estimate_offset(Nanoseconds shift);
   void find_clock();
   void check_clock(bool warn);
+  [[nodiscard]] std::vector<ShareInterval> shares_of_processors() const;
   void attribute_all();
   void attribute_power(PowerSource& power);
   void measure_communication(const std::vector<ShareInterval>& shares);
@@ -132,6 +136,7 @@ class AccountRun {
   std::unique_ptr<PowerTrace> power_;
   Nanoseconds shift_ = 0;  // added to the events' times
   Footprint footprint_;
+  Attribution fitted_;  // where the method is regress
   FootprintNotes notes_;
 };
 
@@ -300,17 +305,31 @@ void AccountRun::check_clock(bool warn) {
   }
 }
 
-void AccountRun::attribute_all() {
-  std::vector<ShareInterval> shares;
-  if (!files_.jiffies.empty()) {
-    require_sockets(*power_, devices_, settings_.names);
-    const std::string text = read_text_file(files_.jiffies);
-    shares = processor_shares(read_jiffies(files_.jiffies, text));
-    if (shares.empty() || shares.front().begin >= power_->stats().last || shares.back().end <= power_->stats().first) {
-      throw InputError({files_.jiffies}, "the jiffies do not cover the power trace",
-                       "record both at once: flyball record -o power.csv --jiffies jiffies.csv -- ...");
-    }
+std::vector<ShareInterval> AccountRun::shares_of_processors() const {
+  if (files_.jiffies.empty()) return {};
+  require_sockets(*power_, devices_, settings_.names);
+  const std::string text = read_text_file(files_.jiffies);
+  std::vector<ShareInterval> shares = processor_shares(read_jiffies(files_.jiffies, text));
+  if (shares.empty() || shares.front().begin >= power_->stats().last || shares.back().end <= power_->stats().first) {
+    throw InputError({files_.jiffies}, "the jiffies do not cover the power trace",
+                     "record both at once: flyball record -o power.csv --jiffies jiffies.csv -- ...");
   }
+  return shares;
+}
+
+void AccountRun::tell_events(AccountedEvents& accounted) {
+  events_->rewind(shift_);
+  power_->rewind(0);
+  const Progress progress = progress_of("telling events");
+  WatchedEvents events(*events_, progress);
+  const std::vector<ShareInterval> shares = shares_of_processors();
+  ProgramPower power(*power_, shares, devices_);
+  accounted.begin(std::min(events_->stats().first, power_->stats().first), operations_, devices_);
+  account_events(events, power, settings_.multiplicity, settings_.regress ? &fitted_ : nullptr, accounted);
+}
+
+void AccountRun::attribute_all() {
+  const std::vector<ShareInterval> shares = shares_of_processors();
   ProgramPower power(*power_, shares, devices_);
   attribute_power(power);
   if (!events_->stats().steps.empty()) {
@@ -380,7 +399,8 @@ void AccountRun::attribute_power(PowerSource& power) {
   }
   const RegressedAttribution result =
       attribute_by_regression(events, power, {.attribution = options, .sensor_window = settings_.sensor_window});
-  footprint_ = footprint_of(result.attribution);
+  fitted_ = result.attribution;
+  footprint_ = footprint_of(fitted_);
   for (const RegressionFit& fit : result.fits) {
     if (fit.readings == 0) {
       notes_.push_back(fmt::format("{}: no reading to fit, shared by the sweep", devices_.name(fit.device)));
@@ -400,6 +420,7 @@ void AccountRun::note_traces() {
     notes_.push_back(
         fmt::format("{} is cut off at byte {}; what is whole was read", files_.events, events.truncated_at));
   }
+  for (const std::string& missing : events.missing) notes_.push_back(fmt::format("{}: {}", files_.events, missing));
   for (const DroppedEvents& dropped : events.dropped) {
     notes_.push_back(
         fmt::format("{}: {} left out: {}", files_.events, number_of(dropped.count, "event"), dropped.reason));
@@ -518,6 +539,7 @@ AccountResult account_runs(const AccountRequest& request, const AccountListener&
       const std::string one = request.ranks ? fmt::format("node n{}", i) : fmt::format("run {}", i + 1);
       result.notes.push_back(request.runs.size() > 1 ? fmt::format("{} ({}): {}", one, files.events, note) : note);
     }
+    if (request.each_event != nullptr) run->tell_events(*request.each_event);
     if (request.picture && !first) first = std::move(run);
   }
   const auto together = [&request](std::span<const Footprint> all) {
