@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -31,7 +32,7 @@ struct ReadExport {
   EventTraceStats stats;
 };
 
-ReadExport read_export(const std::string& path, EventTraceOptions options = {}) {
+ReadExport read_export(const std::string& path, const EventTraceOptions& options = {}) {
   OperationTable operations;
   DeviceTable devices;
   const std::unique_ptr<EventTrace> trace = open_event_trace(path, options, operations, devices);
@@ -86,7 +87,10 @@ TEST_F(NsysExport, NamesWorkByTheRangesAroundItsLaunch) {
 }
 
 TEST_F(NsysExport, GivesKernelsNamesOfTheirOwnAndDevicesOthers) {
-  const ReadExport read = read_export(kExport, {.device_names = {{"GPU:3", "GPU:7"}}, .kernel_names = true});
+  EventTraceOptions options;
+  options.device_names["GPU:3"] = "GPU:7";
+  options.kernel_names = true;
+  const ReadExport read = read_export(kExport, options);
   EXPECT_THAT(read.busy, Contains(Pair("GPU:7 iteration/forward/aten::addmm/gemm forward", 10 * kMillisecond)));
   EXPECT_THAT(read.busy, Contains(Pair("GPU:7 iteration/forward/Memcpy HtoD", 2 * kMillisecond)));
 }
