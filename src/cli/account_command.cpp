@@ -131,8 +131,8 @@ class AccountConsole {
 // Writes the Chrome trace while its events are told, where one is asked for.
 AccountResult account_and_trace(AccountRequest& request, const std::optional<std::string>& trace_path) {
   if (!trace_path) return account_runs(request, AccountConsole().listener());
-  if (request.runs.size() > 1) {
-    throw UsageError("--chrome shows the events of one run; give --events and --power once");
+  if (request.runs.size() > 1 || request.ranks) {
+    throw UsageError("--chrome shows the events of one run; give --events and --power once, without --ranks");
   }
   AccountResult result;
   write_file_by(*trace_path, [&](std::ostream& file) {
