@@ -202,8 +202,10 @@ void add_footprint_options(const Command& command, AccountArguments& arguments) 
   AccountOptions& options = arguments.account;
   const auto same = [](const std::string& text) { return text; };
   command
-      .add_option("--events", options.events,
-                  "event trace of TensorFlow, PyTorch, JAX or Chrome; for several runs or ranks, one trace of each")
+      .add_option(
+          "--events", options.events,
+          "event trace of TensorFlow, PyTorch, JAX, Chrome or Nsight Systems (as SQLite); for several runs or ranks, "
+          "one trace of each")
       .type_name("FILE");
   command
       .add_option("--jiffies", options.jiffies,
