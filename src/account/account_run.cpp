@@ -21,6 +21,7 @@
 #include "account/processor_share.h"
 #include "account/rank_footprint.h"
 #include "account/sparse_power.h"
+#include "account/trace_notes.h"
 #include "account/work_class.h"
 #include "base/counted.h"
 #include "base/error.h"
@@ -85,11 +86,9 @@ std::vector<bool> sensors_mean(const PowerTrace& power, const DeviceTable& devic
   return means;
 }
 
-std::string number_of(std::uint64_t count, std::string_view noun) { return counted(static_cast<long>(count), noun); }
-
 std::string fit_text(const RegressionFit& fit) {
-  const std::string fitted =
-      fmt::format("{} fitted to {}", number_of(fit.unknowns, "power"), number_of(fit.readings, "reading"));
+  const std::string fitted = fmt::format("{} fitted to {}", counted(static_cast<long>(fit.unknowns), "power"),
+                                         counted(static_cast<long>(fit.readings), "reading"));
   if (fit.deviation <= Watts(0)) return fitted + " that do not vary, which tell nothing of single operations";
   const std::string varied = fmt::format("{} with a standard deviation of {:.3g} W", fitted, fit.deviation.value());
   if (!fit.explained) return varied + "; too few to judge the fit";
@@ -118,11 +117,15 @@ class AccountRun {
   // Power over time, and the activity of the tree's most telling parts.
   [[nodiscard]] PowerPicture picture(const EnergyTree& tree);
 
+  // Sweeps once more, and tells of every event.
+  void tell_events(AccountedEvents& accounted);
+
  private:
   void settle_clock();
   [[nodiscard]] ClockOffset estimate_offset(Nanoseconds shift);
   void find_clock();
   void check_clock(bool warn);
+  [[nodiscard]] std::vector<ShareInterval> shares_of_processors() const;
   void attribute_all();
   void attribute_power(const std::vector<ShareInterval>& shares);
   void measure_communication(const std::vector<ShareInterval>& shares);
@@ -130,7 +133,6 @@ class AccountRun {
   void add_rest(const std::vector<ProgramPower::Rest>& rest, bool divided);
   [[nodiscard]] AttributionOptions attribution_options() const;
   [[nodiscard]] Footprint footprint_of(const Attribution& attribution) const;
-  void note_traces();
   void note_devices();
   [[noreturn]] void throw_nothing_ran() const;
   [[nodiscard]] Progress progress_of(std::string doing) const;
@@ -144,6 +146,7 @@ class AccountRun {
   std::unique_ptr<PowerTrace> power_;
   Nanoseconds shift_ = 0;  // added to the events' times
   Footprint footprint_;
+  std::vector<OperationShare> fitted_;  // of devices that a regression decides
   FootprintNotes notes_;
 };
 
@@ -162,7 +165,7 @@ AccountRun::AccountRun(const TraceFiles& files, const AccountSettings& settings,
   settle_clock();
   attribute_all();
   note_devices();
-  note_traces();
+  note_traces({files_.events, files_.power}, events_->stats(), power_->stats(), footprint_.devices, notes_);
 }
 
 Progress AccountRun::progress_of(std::string doing) const {
@@ -312,17 +315,31 @@ void AccountRun::check_clock(bool warn) {
   }
 }
 
-void AccountRun::attribute_all() {
-  std::vector<ShareInterval> shares;
-  if (!files_.jiffies.empty()) {
-    require_sockets(*power_, devices_, settings_.names);
-    const std::string text = read_text_file(files_.jiffies);
-    shares = processor_shares(read_jiffies(files_.jiffies, text));
-    if (shares.empty() || shares.front().begin >= power_->stats().last || shares.back().end <= power_->stats().first) {
-      throw InputError({files_.jiffies}, "the jiffies do not cover the power trace",
-                       "record both at once: flyball record -o power.csv --jiffies jiffies.csv -- ...");
-    }
+std::vector<ShareInterval> AccountRun::shares_of_processors() const {
+  if (files_.jiffies.empty()) return {};
+  require_sockets(*power_, devices_, settings_.names);
+  const std::string text = read_text_file(files_.jiffies);
+  std::vector<ShareInterval> shares = processor_shares(read_jiffies(files_.jiffies, text));
+  if (shares.empty() || shares.front().begin >= power_->stats().last || shares.back().end <= power_->stats().first) {
+    throw InputError({files_.jiffies}, "the jiffies do not cover the power trace",
+                     "record both at once: flyball record -o power.csv --jiffies jiffies.csv -- ...");
   }
+  return shares;
+}
+
+void AccountRun::tell_events(AccountedEvents& accounted) {
+  events_->rewind(shift_);
+  power_->rewind(0);
+  const Progress progress = progress_of("telling events");
+  WatchedEvents events(*events_, progress);
+  const std::vector<ShareInterval> shares = shares_of_processors();
+  ProgramPower power(*power_, shares, devices_);
+  accounted.begin(std::min(events_->stats().first, power_->stats().first), operations_, devices_);
+  account_events(events, power, settings_.multiplicity, fitted_, accounted);
+}
+
+void AccountRun::attribute_all() {
+  const std::vector<ShareInterval> shares = shares_of_processors();
   attribute_power(shares);
   if (!events_->stats().steps.empty()) {
     power_->rewind(0);
@@ -398,6 +415,12 @@ void AccountRun::attribute_power(const std::vector<ShareInterval>& shares) {
   const RegressedAttribution result = attribute_by_method(
       traces, {attribution_options(), settings_.method, settings_.sensor_window, sensors_mean(*power_, devices_)});
   footprint_ = footprint_of(result.attribution);
+  for (const OperationShare& share : result.attribution.operations) {
+    const auto fitted = [&share](const RegressionFit& fit) {
+      return fit.device == share.device && fit.method != AccountMethod::kSweep;
+    };
+    if (std::any_of(result.fits.begin(), result.fits.end(), fitted)) fitted_.push_back(share);
+  }
   note_fits(result.fits);
   add_rest(rest, !shares.empty());
 }
@@ -421,65 +444,6 @@ void AccountRun::note_fits(const std::vector<RegressionFit>& fits) {
     }
     if (fit.method != AccountMethod::kSweep && fit.unknowns > kMostJudged) {
       notes_.push_back(fmt::format("{}: more than {} operations, whose errors are not known", device, kMostJudged));
-    }
-  }
-}
-
-void AccountRun::note_traces() {
-  const EventTraceStats& events = events_->stats();
-  if (events.truncated) {
-    notes_.push_back(
-        fmt::format("{} is cut off at byte {}; what is whole was read", files_.events, events.truncated_at));
-  }
-  for (const DroppedEvents& dropped : events.dropped) {
-    notes_.push_back(
-        fmt::format("{}: {} left out: {}", files_.events, number_of(dropped.count, "event"), dropped.reason));
-  }
-  if (events.untied_kernels > 0) {
-    notes_.push_back(fmt::format("{}: {} without the operation that launched them, named after the kernel",
-                                 files_.events, number_of(events.untied_kernels, "kernel")));
-  }
-  if (events.too_deep > 0) {
-    notes_.push_back(fmt::format("{}: {} nested more than 1,000 deep, counted as the call at that depth", files_.events,
-                                 number_of(events.too_deep, "call")));
-  }
-  const PowerTraceStats& power = power_->stats();
-  for (const DroppedReadings& dropped : power.dropped) {
-    notes_.push_back(fmt::format("{}: {} left out, the first in line {}: {}", files_.power,
-                                 number_of(dropped.count, "reading"), dropped.first_line, dropped.reason));
-  }
-  if (power.truncated) notes_.push_back(fmt::format("{} is cut off in the middle of a row", files_.power));
-  for (const PowerTraceSensor& sensor : power.sensors) {
-    if (sensor.gaps > 0) {
-      notes_.push_back(fmt::format("{}: {}, {:.3f} s, in which nothing is measured", sensor.name,
-                                   number_of(sensor.gaps, "gap"), sensor.gap_time.value()));
-    }
-    if (sensor.ends_failing) {
-      notes_.push_back(
-          fmt::format("{}: its readings fail from its last row on, after which nothing is measured", sensor.name));
-    }
-    if (sensor.resets > 0) {
-      notes_.push_back(fmt::format("{}: the counter began anew {}", sensor.name, number_of(sensor.resets, "time")));
-    }
-    if (sensor.wraps > 0) {
-      notes_.push_back(
-          fmt::format("{}: the counter passed its range {}", sensor.name, number_of(sensor.wraps, "time")));
-    }
-    if (sensor.duplicates > 0) {
-      notes_.push_back(fmt::format("{}: {} left out, each with a later one of the same time", sensor.name,
-                                   number_of(sensor.duplicates, "reading")));
-    }
-    if (sensor.readings == 1) {
-      notes_.push_back(fmt::format("{}: a single reading, from which no energy follows", sensor.name));
-    }
-  }
-  for (const FootprintDevice& device : footprint_.devices) {
-    if (device.uncovered <= Seconds(0)) continue;
-    if (device.powered <= Seconds(0)) {
-      notes_.push_back(fmt::format("{}: has events and no power", device.device));
-    } else if (device.uncovered > 0.001 * device.busy) {
-      notes_.push_back(
-          fmt::format("{}: {:.3f} s of events lie outside the power trace", device.device, device.uncovered.value()));
     }
   }
 }
@@ -544,6 +508,7 @@ AccountResult account_runs(const AccountRequest& request, const AccountListener&
       const std::string one = request.ranks ? fmt::format("node n{}", i) : fmt::format("run {}", i + 1);
       result.notes.push_back(request.runs.size() > 1 ? fmt::format("{} ({}): {}", one, files.events, note) : note);
     }
+    if (request.each_event != nullptr) run->tell_events(*request.each_event);
     if (request.picture && !first) first = std::move(run);
   }
   const auto together = [&request](std::span<const Footprint> all) {

@@ -13,6 +13,7 @@
 #include "account/attribution.h"
 #include "account/clock_offset.h"
 #include "account/energy_tree.h"
+#include "account/event_joules.h"
 #include "account/footprint.h"
 #include "account/method.h"
 #include "account/self_similar.h"
@@ -74,7 +75,8 @@ struct AccountRequest {
   int samples = 0;       // of a step of the training, all ranks together; 0: not known
   bool summary = false;  // whether the result is to have it, as below
   bool tree = false;
-  bool picture = false;  // of the first run; needs the tree
+  bool picture = false;                   // of the first run; needs the tree
+  AccountedEvents* each_event = nullptr;  // is told of the events of each run, one run after the other; must outlive it
 };
 
 struct AccountResult {

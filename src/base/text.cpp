@@ -85,17 +85,24 @@ std::string read_text_file(const std::filesystem::path& path, std::size_t max_by
 const char* partial_file() noexcept { return partial_path; }
 
 void write_text_file(const std::filesystem::path& path, std::string_view text) {
+  write_file_by(path, [text](std::ostream& file) { file.write(text.data(), std::ssize(text)); });
+}
+
+void write_file_by(const std::filesystem::path& path, const std::function<void(std::ostream&)>& write) {
   std::error_code code;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), code);
   if (code) throw SystemError(fmt::format("cannot make folder {}: {}", path.parent_path().string(), code.message()));
   const auto write_to = [&](const std::filesystem::path& target) {
     std::ofstream file(target, std::ios::binary | std::ios::trunc);
-    file.write(text.data(), static_cast<std::streamsize>(text.size()));
-    file.flush();
-    if (file) return;
-    const std::string reason = std::strerror(errno);
-    if (target != path) std::filesystem::remove(target, code);
-    throw SystemError(fmt::format("cannot write {}: {}", path.string(), reason));
+    try {
+      if (file) write(file);
+      file.flush();
+      if (file) return;
+      throw SystemError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
+    } catch (...) {
+      if (target != path) std::filesystem::remove(target, code);
+      throw;
+    }
   };
   // Only a plain file of the caller's own is replaced. A device, a pipe, a link, or a file that has further links is
   // written in place, and so stays what it is.

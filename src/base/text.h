@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +23,10 @@ inline constexpr std::size_t kMaxInputBytes = 256u << 20;
 // Writes a temporary file in the same folder and renames it, so that no reader ever sees half a file; what is no plain
 // file of this user's is written in place. Missing parent folders are made. Throws SystemError.
 void write_text_file(const std::filesystem::path& path, std::string_view text);
+
+// Does the same with what `write` puts into the stream, a piece at a time. Throws what `write` throws, too; the file is
+// then as it was.
+void write_file_by(const std::filesystem::path& path, const std::function<void(std::ostream&)>& write);
 
 // Return `text` without the blanks around it, and without a pair of double quotes around it.
 [[nodiscard]] std::string_view trim(std::string_view text, std::string_view blanks = " \t\r");

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,8 +31,10 @@
 #include "cli/tariff_options.h"
 #include "draw/scale.h"
 #include "forecast/forecast.h"
+#include "report/account_trace.h"
 #include "report/footprint_pprof.h"
 #include "report/footprint_report.h"
+#include "report/footprint_speedscope.h"
 
 namespace flyball {
 namespace {
@@ -125,9 +128,21 @@ class AccountConsole {
   std::optional<ProgressBar> bar_;
 };
 
-}  // namespace
-
-namespace {
+// Writes the Chrome trace while its events are told, where one is asked for.
+AccountResult account_and_trace(AccountRequest& request, const std::optional<std::string>& trace_path) {
+  if (!trace_path) return account_runs(request, AccountConsole().listener());
+  if (request.runs.size() > 1 || request.ranks) {
+    throw UsageError("--chrome shows the events of one run; give --events and --power once, without --ranks");
+  }
+  AccountResult result;
+  write_file_by(*trace_path, [&](std::ostream& file) {
+    AccountTrace trace(file);
+    request.each_event = &trace;
+    result = account_runs(request, AccountConsole().listener());
+    if (const std::optional<std::string> left_out = trace.finish()) result.notes.push_back(*left_out);
+  });
+  return result;
+}
 
 // What the measured energy costs and emits, or nothing if neither was asked for.
 void note_bill(const AccountArguments& arguments, Joules measured, FootprintNotes& notes) {
@@ -157,7 +172,7 @@ void run_account(const AccountArguments& arguments, const std::string& command_l
   request.summary = arguments.account.summary || arguments.html;
   request.tree = arguments.svg || arguments.html;
   request.picture = arguments.html.has_value();
-  AccountResult result = account_runs(request, AccountConsole().listener());
+  AccountResult result = account_and_trace(request, arguments.chrome);
   note_bill(arguments, result.footprint.measured(), result.notes);
   const auto& [footprint, summary, tree, picture, notes] = result;
   const Footprint& shown = arguments.account.summary ? summary : footprint;
@@ -166,9 +181,11 @@ void run_account(const AccountArguments& arguments, const std::string& command_l
   if (arguments.csv) write_text_file(*arguments.csv, footprint_csv(shown));
   if (arguments.svg) write_diagram_svg(tree, arguments.module.value_or(""), *arguments.svg);
   if (arguments.pprof) write_text_file(*arguments.pprof, footprint_pprof(footprint));
+  const std::string title = fmt::format("Energy account: {}", fmt::join(arguments.account.events, ", "));
+  if (arguments.speedscope) write_text_file(*arguments.speedscope, footprint_speedscope(footprint, title));
   if (arguments.html) {
     FootprintPage page;
-    page.title = fmt::format("Energy account: {}", fmt::join(arguments.account.events, ", "));
+    page.title = title;
     page.footprint = &footprint;
     page.summary = &summary;
     page.tree = &tree;
@@ -185,8 +202,10 @@ void add_footprint_options(const Command& command, AccountArguments& arguments) 
   AccountOptions& options = arguments.account;
   const auto same = [](const std::string& text) { return text; };
   command
-      .add_option("--events", options.events,
-                  "event trace of TensorFlow, PyTorch, JAX or Chrome; for several runs or ranks, one trace of each")
+      .add_option(
+          "--events", options.events,
+          "event trace of TensorFlow, PyTorch, JAX, Chrome or Nsight Systems (as SQLite); for several runs or ranks, "
+          "one trace of each")
       .type_name("FILE");
   command
       .add_option("--jiffies", options.jiffies,
@@ -247,7 +266,11 @@ void add_footprint_options(const Command& command, AccountArguments& arguments) 
   add_value(command, "--svg", arguments.svg, parse_path, "FILE", "write one energy diagram as SVG (needs Graphviz)");
   add_value(command, "--module", arguments.module, parse_path, "PATH",
             "with --svg: module to draw, such as bert/encoder (default: the model)");
-  add_value(command, "--pprof", arguments.pprof, parse_path, "FILE", "write a profile for pprof and speedscope");
+  add_value(command, "--pprof", arguments.pprof, parse_path, "FILE", "write a profile for pprof");
+  add_value(command, "--speedscope", arguments.speedscope, parse_path, "FILE",
+            "write a profile for speedscope: joules and busy seconds");
+  add_value(command, "--chrome", arguments.chrome, parse_path, "FILE",
+            "write a Chrome trace for ui.perfetto.dev: every event with its joules, and each device's power");
   add_format(command, arguments.format);
 }
 

@@ -14,7 +14,7 @@ struct AccountArguments {
   AccountOptions account;
   std::optional<int> top;
   std::optional<std::string> module;
-  std::optional<std::string> json, csv, html, svg, pprof;
+  std::optional<std::string> json, csv, html, svg, pprof, speedscope, chrome;
   std::optional<std::string> format;
   std::optional<double> price;  // of a kWh
   std::optional<double> carbon_g_per_kwh;

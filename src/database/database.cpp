@@ -52,13 +52,21 @@ void make_private(const std::string& path) {
 
 }  // namespace
 
-Database::Database(const std::string& path) : path_(path) {
-  make_private(path);
+Database::Database(const std::string& path, DatabaseUse use) : path_(path) {
+  const bool own = use == DatabaseUse::kOwn;
+  if (own) make_private(path);
   try {
-    if (sqlite3_open_v2(path.c_str(), &handle_,
-                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
-                        nullptr) != SQLITE_OK) {
+    const int access = own ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
+    if (sqlite3_open_v2(path.c_str(), &handle_, access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr) !=
+        SQLITE_OK) {
       fail("cannot be opened");
+    }
+    if (!own) {  // as https://www.sqlite.org/security.html advises
+      sqlite3_db_config(handle_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+      sqlite3_db_config(handle_, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+      sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, kLongestForeign);
+      execute("PRAGMA cell_size_check=ON");
+      return;
     }
     // This must come before the log is switched on: the log's index is then kept in this process's memory, and the lock
     // is never released.
@@ -167,6 +175,11 @@ std::int64_t Statement::integer(int column) const {
   return sqlite3_column_int64(handle_, column);
 }
 
+std::optional<std::int64_t> Statement::integer_or_nothing(int column) const {
+  if (sqlite3_column_type(handle_, column) == SQLITE_NULL) return std::nullopt;
+  return integer(column);
+}
+
 double Statement::number(int column) const {
   const int type = sqlite3_column_type(handle_, column);
   if (type != SQLITE_FLOAT && type != SQLITE_INTEGER) refuse(column, "a number");
@@ -182,6 +195,13 @@ std::string Statement::text(int column) const {
   if (sqlite3_column_type(handle_, column) != SQLITE_TEXT) refuse(column, "text");
   const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(handle_, column));
   return {bytes, static_cast<std::size_t>(sqlite3_column_bytes(handle_, column))};
+}
+
+std::optional<std::string_view> Statement::text_or_nothing(int column) const {
+  if (sqlite3_column_type(handle_, column) == SQLITE_NULL) return std::nullopt;
+  if (sqlite3_column_type(handle_, column) != SQLITE_TEXT) refuse(column, "text");
+  const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(handle_, column));
+  return std::string_view(bytes, static_cast<std::size_t>(sqlite3_column_bytes(handle_, column)));
 }
 
 std::span<const std::uint8_t> Statement::bytes(int column) const {

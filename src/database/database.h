@@ -29,12 +29,19 @@ class DatabaseError : public SystemError {
   int code_;
 };
 
+enum class DatabaseUse : std::uint8_t {
+  kOwn,      // for this process alone; the file is made where it is missing
+  kForeign,  // somebody else's file, only to be read: nothing that its schema defines is trusted or run
+};
+
 // One connection to a database. Not thread-safe.
 class Database {
  public:
-  // Opens the file for this process alone, and makes it where it is missing; changes nothing in it. Throws
-  // DatabaseError.
-  explicit Database(const std::string& path);
+  // A foreign file's longest text or row; a longer one is an error when it is read.
+  static constexpr int kLongestForeign = 1 << 20;
+
+  // Opens the file, and changes nothing in it. Throws DatabaseError.
+  explicit Database(const std::string& path, DatabaseUse use = DatabaseUse::kOwn);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -74,12 +81,14 @@ class Statement {
   void run();   // runs to the end; the statement is then ready to be bound again
   bool next();  // goes to the next row; false after the last one, when the statement is ready to be bound again
 
-  // The next five read a column of the present row. They throw Error, which names the column, where it holds another
+  // The next seven read a column of the present row. They throw Error, which names the column, where it holds another
   // kind of value.
   [[nodiscard]] std::int64_t integer(int column) const;
+  [[nodiscard]] std::optional<std::int64_t> integer_or_nothing(int column) const;
   [[nodiscard]] double number(int column) const;
   [[nodiscard]] std::optional<double> number_or_nothing(int column) const;
   [[nodiscard]] std::string text(int column) const;
+  [[nodiscard]] std::optional<std::string_view> text_or_nothing(int column) const;  // valid until the next row
   [[nodiscard]] std::span<const std::uint8_t> bytes(int column) const;
 
  private:

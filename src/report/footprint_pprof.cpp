@@ -6,14 +6,16 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <string_view>
 #include <vector>
 
 #include "base/compensated_sum.h"
-#include "base/text.h"
+#include "report/footprint_stack.h"
 
 namespace flyball {
 namespace {
@@ -23,7 +25,14 @@ using google::protobuf::io::GzipOutputStream;
 using google::protobuf::io::StringOutputStream;
 
 // Field numbers of profile.proto.
-enum ProfileField : std::uint32_t { kSampleType = 1, kSample = 2, kLocation = 4, kFunction = 5, kStringTable = 6 };
+enum ProfileField : std::uint32_t {
+  kSampleType = 1,
+  kSample = 2,
+  kLocation = 4,
+  kFunction = 5,
+  kStringTable = 6,
+  kDefaultSampleType = 14
+};
 enum ValueTypeField : std::uint32_t { kType = 1, kUnit = 2 };
 enum SampleField : std::uint32_t { kLocationId = 1, kValue = 2, kLabel = 3 };
 enum LabelField : std::uint32_t { kKey = 1, kText = 2 };
@@ -85,12 +94,25 @@ class Tables {
   std::map<std::uint64_t, std::uint64_t> functions_;
 };
 
-std::vector<std::uint64_t> stack_of(const FootprintRow& row, Tables& tables) {
-  std::vector<std::uint64_t> stack = {tables.function(row.device)};
-  for (const std::string_view part : split_at('/', row.name)) {
-    if (!part.empty()) stack.push_back(tables.function(part));
+// The units in which a sample has its energy.
+struct EnergyUnit {
+  const char* type;
+  const char* unit;  // what pprof writes behind each number
+  double per_joule;
+};
+constexpr EnergyUnit kEnergyUnits[] = {
+    {"nanojoules", "nJ", 1e9}, {"microjoules", "uJ", 1e6}, {"millijoules", "mJ", 1e3}, {"joules", "J", 1.0}};
+
+// The coarsest unit in which rounding to whole numbers takes no more than a 20,000th of all energy from a row.
+const EnergyUnit& shown_unit(const Footprint& footprint) {
+  constexpr double kLeast = 1e4;
+  double joules = 0.0;
+  for (const FootprintRow& row : footprint.rows) joules += std::max(row.energy.value(), 0.0);
+  const EnergyUnit* shown = std::begin(kEnergyUnits);
+  for (const EnergyUnit& unit : kEnergyUnits) {
+    if (joules * unit.per_joule >= kLeast) shown = &unit;
   }
-  return stack;
+  return *shown;
 }
 
 }  // namespace
@@ -105,19 +127,22 @@ std::string footprint_pprof(const Footprint& footprint) {
     profile.message(kSampleType, value);
   };
   add_type("busy", "nanoseconds");
-  add_type("energy", "nanojoules");  // pprof shows the last type first
+  for (const EnergyUnit& unit : kEnergyUnits) add_type(unit.type, unit.unit);
   // A row's value is the difference of two rounded sums, so that the values add up to the energy of all rows.
   CompensatedSum joules;
-  std::int64_t counted = 0;
+  std::array<std::int64_t, std::size(kEnergyUnits)> counted{};
   for (const FootprintRow& row : footprint.rows) {
     joules.add(std::max(row.energy.value(), 0.0));
-    const std::int64_t nanojoules = std::max<std::int64_t>(std::llround(joules.value() * 1e9) - counted, 0);
-    counted += nanojoules;
-    const std::vector<std::uint64_t> stack = stack_of(row, tables);
+    std::vector<std::uint64_t> stack;
+    for (const std::string_view part : stack_of(row)) stack.push_back(tables.function(part));
     Message sample;
     for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) sample.number(kLocationId, *frame);
     sample.number(kValue, static_cast<std::uint64_t>(std::llround(row.busy.value() * 1e9)));
-    sample.number(kValue, static_cast<std::uint64_t>(nanojoules));
+    for (std::size_t unit = 0; unit < counted.size(); ++unit) {
+      const std::int64_t sum = std::llround(joules.value() * kEnergyUnits[unit].per_joule);
+      sample.number(kValue, static_cast<std::uint64_t>(std::max<std::int64_t>(sum - counted[unit], 0)));
+      counted[unit] = std::max(counted[unit], sum);
+    }
     const auto add_label = [&](std::string_view key, std::string_view value) {
       if (value.empty()) return;
       Message label;
@@ -142,6 +167,7 @@ std::string footprint_pprof(const Footprint& footprint) {
     function.number(kName, text);
     profile.message(kFunction, function);
   }
+  profile.number(kDefaultSampleType, tables.text(shown_unit(footprint).type));
   for (const std::string& text : tables.texts()) profile.bytes(kStringTable, text);
 
   std::string zipped;

@@ -20,6 +20,7 @@
 #include "draw/text_table.h"
 #include "pipeline/instruction.h"
 #include "pipeline/power_curve.h"
+#include "report/chrome_trace.h"
 #include "report/timeline_picture.h"
 
 namespace flyball {
@@ -29,41 +30,10 @@ namespace {
 // alone, so that threads are numbered through both processes, from a number beyond those of these.
 constexpr int kFirstThread = 11;
 
-// Without an exponent and with no more decimals than nanoseconds need: readers that parse digits get the exact time.
-std::string trace_time(Nanoseconds time) {
-  std::string text = fmt::format("{}", time / 1000);
-  if (const Nanoseconds rest = time % 1000; rest > 0) text += fmt::format(".{:03}", rest);
-  return text;
-}
-
-// Sums of powers are rounded, or what is nothing would be shown as a power of 1e-14 W.
-double trace_watts(Watts power) { return std::round(power.value() * 1e3) / 1e3 + 0.0; }
-
-class TraceText {
- public:
-  TraceText() : text_("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[") {}
-
-  // Begins an event, for the caller to end.
-  std::string& next() {
-    text_ += first_ ? "\n" : ",\n";
-    first_ = false;
-    return text_;
-  }
-
-  [[nodiscard]] std::string finished() && {
-    text_ += "\n]}\n";
-    return std::move(text_);
-  }
-
- private:
-  std::string text_;
-  bool first_ = true;
-};
-
 // One plan's process.
 class TracedPlan {
  public:
-  TracedPlan(TraceText& out, const ReportInput& input, const RealisedPlan& plan, int process, std::size_t most)
+  TracedPlan(ChromeTraceText& out, const ReportInput& input, const RealisedPlan& plan, int process, std::size_t most)
       : out_(out),
         input_(input),
         plan_(plan),
@@ -112,10 +82,7 @@ class TracedPlan {
   }
 
   void add_metadata(std::string_view what, std::string_view key, std::string_view value, int thread) {
-    std::string& text = out_.next();
-    fmt::format_to(std::back_inserter(text), "{{\"ph\":\"M\",\"pid\":{},", process_);
-    if (thread >= 0) fmt::format_to(std::back_inserter(text), "\"tid\":{},", thread);
-    fmt::format_to(std::back_inserter(text), "\"name\":\"{}\",\"args\":{{\"{}\":{}}}}}", what, key, value);
+    out_.add_metadata(process_, thread, what, key, value);
   }
 
   // Operations of a DAG file may overlap although they occupy their stage.
@@ -180,17 +147,14 @@ class TracedPlan {
 
   // A counter keeps its last value, so that the shorter iteration's has to end at zero.
   void add_counter(const std::string& name, const PowerCurve& curve) {
-    const auto add = [&](Nanoseconds time, double watts) {
-      if (until_ >= 0 && time > until_) return;
-      fmt::format_to(std::back_inserter(out_.next()),
-                     "{{\"ph\":\"C\",\"pid\":{},\"ts\":{},\"name\":\"{}\",\"args\":{{\"W\":{}}}}}", process_,
-                     trace_time(time), name, watts);
+    const auto add = [&](Nanoseconds time, Watts power) {
+      if (until_ < 0 || time <= until_) out_.add_watts(process_, time, name, power);
     };
-    for (std::size_t k = 0; k < curve.begin.size(); ++k) add(curve.begin[k], trace_watts(curve.power[k]));
-    add(curve.period, 0.0);
+    for (std::size_t k = 0; k < curve.begin.size(); ++k) add(curve.begin[k], curve.power[k]);
+    add(curve.period, Watts(0));
   }
 
-  TraceText& out_;
+  ChromeTraceText& out_;
   const ReportInput& input_;
   const RealisedPlan& plan_;
   const ComputationDag& dag_;
@@ -206,7 +170,7 @@ class TracedPlan {
 }  // namespace
 
 std::string timeline_trace(const ReportInput& input, std::size_t most_operations) {
-  TraceText out;
+  ChromeTraceText out;
   int thread = kFirstThread;
   int process = 0;
   for (const RealisedPlan* plan : {&input.baseline, &input.chosen}) {

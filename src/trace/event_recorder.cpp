@@ -50,25 +50,6 @@ std::string module_path(std::string_view hierarchy) {
   return path;
 }
 
-// "void at::native::vectorized_elementwise_kernel<4, ...>(int, ...)" -> "at::native::vectorized_elementwise_kernel"
-std::string_view kernel_name(std::string_view name) {
-  if (name.starts_with("void ")) name.remove_prefix(5);
-  constexpr std::string_view kAnonymous = "(anonymous namespace)";
-  std::size_t from = 0;
-  while (true) {
-    const std::size_t end = name.find_first_of("<(", from);
-    if (end == std::string_view::npos) break;
-    if (name.substr(end).starts_with(kAnonymous)) {
-      from = end + kAnonymous.size();
-      continue;
-    }
-    if (end > 0) name = name.substr(0, end);
-    break;
-  }
-  while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
-  return name;
-}
-
 std::string_view before_colon(std::string_view name) { return name.substr(0, name.rfind(':')); }
 
 // TensorFlow's phases by name and type: what computes gradients is below a scope "gradients", what applies them has a
@@ -106,6 +87,24 @@ std::string device_in(std::string_view text) {
     }
   }
   return {};
+}
+
+std::string_view kernel_name(std::string_view name) {
+  if (name.starts_with("void ")) name.remove_prefix(5);
+  constexpr std::string_view kAnonymous = "(anonymous namespace)";
+  std::size_t from = 0;
+  while (true) {
+    const std::size_t end = name.find_first_of("<(", from);
+    if (end == std::string_view::npos) break;
+    if (name.substr(end).starts_with(kAnonymous)) {
+      from = end + kAnonymous.size();
+      continue;
+    }
+    if (end > 0) name = name.substr(0, end);
+    break;
+  }
+  while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
+  return name;
 }
 
 EventRecorder::EventRecorder(EventFormat format, const EventTraceOptions& options, EventRecords& records)

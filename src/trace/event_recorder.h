@@ -85,4 +85,8 @@ class EventRecorder {
 // names none.
 [[nodiscard]] std::string device_in(std::string_view text);
 
+// Returns a kernel's name without its return type, template arguments and parameters:
+// "void at::native::vectorized_elementwise_kernel<4, ...>(int, ...)" -> "at::native::vectorized_elementwise_kernel".
+[[nodiscard]] std::string_view kernel_name(std::string_view name);
+
 }  // namespace flyball

@@ -13,6 +13,7 @@
 #include "trace/event_recorder.h"
 #include "trace/event_sweep.h"
 #include "trace/json_events.h"
+#include "trace/nsys_events.h"
 #include "trace/xplane_file.h"
 
 namespace flyball {
@@ -102,6 +103,11 @@ std::unique_ptr<EventTrace> read_trace(ByteSource& bytes, const EventTraceOption
 
 std::unique_ptr<EventTrace> open_event_trace(const std::string& path, const EventTraceOptions& options,
                                              OperationTable& operations, DeviceTable& devices) {
+  if (is_nsys(path)) {
+    auto records = std::make_unique<EventRecords>();
+    read_nsys(path, options, devices, *records);
+    return sweep_of(std::move(records), options, operations);
+  }
   ByteSource bytes(path);
   return read_trace(bytes, options, operations, devices);
 }

@@ -1,6 +1,6 @@
 // Reads event traces of the frameworks, plain or gzip: TensorFlow's timeline, PyTorch's profiler (Kineto and the older
-// one), XProf (the profiler of TensorFlow 2 and JAX), any Chrome trace. docs/formats/event-trace.md says which entries
-// are read and how they become operations.
+// one), XProf (the profiler of TensorFlow 2 and JAX), any Chrome trace; and exports of Nsight Systems.
+// docs/formats/event-trace.md says which entries are read and how they become operations.
 //
 // Opening reads the file once, block by block, into records of 40 bytes, and sorts them by time; the file may be in any
 // order. next() then sweeps over the records in order of time, joins kernels with the operations that launched them and
@@ -26,9 +26,9 @@
 
 namespace flyball {
 
-enum class EventFormat : std::uint8_t { kDetect, kTensorFlow, kKineto, kChrome, kXProf };
+enum class EventFormat : std::uint8_t { kDetect, kTensorFlow, kKineto, kChrome, kXProf, kNsys };
 template <>
-inline constexpr auto kNamesOf<EventFormat> = name_list("detect", "tensorflow", "kineto", "chrome", "xprof");
+inline constexpr auto kNamesOf<EventFormat> = name_list("detect", "tensorflow", "kineto", "chrome", "xprof", "nsys");
 
 // Which name of a generic Chrome trace tells the device. A name tells one if it contains it ("GPU 3", "/device:GPU:3").
 enum class ChromeDevice : std::uint8_t {
@@ -82,6 +82,7 @@ struct EventTraceStats {
   bool truncated = false;          // the file ends in the middle of an entry; all before that was read
   std::uint64_t truncated_at = 0;  // the byte at which the last whole entry ended
   std::vector<TracedDevice> devices;  // each name once, in order of name; without those dropped
+  std::vector<std::string> missing;   // what a format that may lack parts lacks, and what follows; one sentence each
   Nanoseconds first = 0;              // begin of the earliest execution, module, annotation, step or span; shifted
   Nanoseconds last = 0;               // end of the latest; shifted
   std::vector<StepSpan> steps;        // in order of time, none within another; shifted

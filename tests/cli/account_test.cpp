@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -87,6 +88,62 @@ TEST(Account, ReadsThePlannedTimelines) {
   EXPECT_NEAR(result.at("idle_j"), 0.0, 1e-6);
   // Forwards and backwards of eight microbatches: F0 to F7, B0 to B7.
   EXPECT_EQ(result.at("footprint").size(), 16u);
+}
+
+// The joules of an operation's events in the trace for Perfetto add up to its row, whatever the method; and the trace
+// can be read again, where its events of the same times get the same joules.
+TEST(Account, WritesEventsWithTheirJoules) {
+  for (const char* method : {"sweep", "regress"}) {
+    const Traces traces;
+    const std::string chrome = traces.folder / "trace.json";
+    const Ran written = run_flyball({"account", "--events", traces.events, "--power", traces.power, "--method", method,
+                                     "--chrome", chrome, "--format", "json"});
+    ASSERT_EQ(written.status, 0) << written.err;
+    std::map<std::string, double> joules;
+    const json trace = json::parse(file_text(chrome));
+    for (const json& event : trace.at("traceEvents")) {
+      if (event.at("ph") != "X") continue;
+      const json& arguments = event.at("args");
+      joules[arguments.at("operation")] += arguments.at("joules").get<double>();
+    }
+    const json rows = written.json().at("footprint");
+    ASSERT_EQ(rows.size(), joules.size());
+    for (const json& row : rows) {
+      const double energy = row.at("energy_j");
+      EXPECT_NEAR(joules.at(row.at("name")), energy, 1e-9 * energy) << method;
+    }
+    const Ran again = run_flyball({"account", "--events", chrome, "--power", traces.power, "--format", "json"});
+    ASSERT_EQ(again.status, 0) << again.err;
+    EXPECT_NEAR(again.json().at("attributed_j"), 50.0, 50e-9);
+  }
+  const Traces traces;
+  const Ran several = run_flyball({"account", "--events", traces.events, "--events", traces.events, "--power",
+                                   traces.power, "--power", traces.power, "--chrome", traces.folder / "trace.json"});
+  EXPECT_EQ(several.status, 2);
+  EXPECT_THAT(several.err, HasSubstr("--chrome shows the events of one run"));
+  EXPECT_FALSE(std::filesystem::exists(traces.folder / "trace.json"));
+}
+
+// A run without power in its time: the trace is not left half-written.
+TEST(Account, LeavesNoTraceOfWhatFails) {
+  const Traces traces;
+  const Ran failed = run_flyball({"account", "--events", traces.events, "--power", traces.folder / "none.csv",
+                                  "--chrome", traces.folder / "trace.json"});
+  EXPECT_NE(failed.status, 0);
+  for (const auto& entry : std::filesystem::directory_iterator(traces.folder.path())) {
+    EXPECT_THAT(entry.path().string(), Not(HasSubstr("trace.json")));
+  }
+}
+
+// An export of Nsight Systems and 300 W from before its session until after it: 33 ms of GPU work.
+TEST(Account, ReadsAnExportOfNsightSystems) {
+  const Traces traces;
+  write_file(traces.power,
+             "timestamp,device,power_w\n1699999999,GPU:3,300\n1700000000,GPU:3,300\n1700000001,GPU:3,300\n");
+  const Ran ran = run_flyball(
+      {"account", "--events", "tests/trace/files/nsys-export.sqlite", "--power", traces.power, "--format", "json"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NEAR(ran.json().at("attributed_j"), 33e-3 * 300, 1e-6);
 }
 
 TEST(Account, PrintsTheTopConsumers) {

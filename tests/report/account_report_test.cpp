@@ -15,12 +15,14 @@
 #include "report/energy_diagram.h"
 #include "report/footprint_pprof.h"
 #include "report/footprint_report.h"
+#include "report/footprint_speedscope.h"
 #include "support/memory_traces.h"
 #include "support/temp_folder.h"
 
 namespace flyball {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -170,15 +172,79 @@ std::string inflated(const std::string& zipped) {
   return text;
 }
 
-// Sample 1 of the profile: leaf first "MatMul" (5), "layer_0" (4), "encoder" (3), "bert" (2), "GPU:0" (1); 0.5e9 ns and
-// 6e9 nJ.
+// Sample 1 of the profile: leaf first "MatMul" (5), "layer_0" (4), "encoder" (3), "bert" (2), "GPU:0" (1); 0.5e9 ns,
+// and 6 J as 6e9 nJ, 6e6 uJ, 6,000 mJ and 6 J. All rows have 10 J, which are five digits in mJ; strings are numbered as
+// they come: "" 0, "busy" 1, "nanoseconds" 2, "nanojoules" 3, "nJ" 4, "microjoules" 5, "uJ" 6, "millijoules" 7.
 TEST(FootprintReport, Pprof) {
   const std::string profile = inflated(footprint_pprof(Account().footprint));
-  EXPECT_THAT(profile, StartsWith(std::string("\x0a\x04\x08\x01\x10\x02", 6)));  // sample_type {busy, nanoseconds}
+  EXPECT_THAT(profile, StartsWith(std::string("\x0a\x04\x08\x01\x10\x02"   // sample_type {busy, nanoseconds}
+                                              "\x0a\x04\x08\x03\x10\x04",  // sample_type {nanojoules, nJ}
+                                              12)));
   EXPECT_THAT(profile, HasSubstr(std::string("\x08\x05\x08\x04\x08\x03\x08\x02\x08\x01"
-                                             "\x10\x80\xca\xb5\xee\x01\x10\x80\xf8\x82\xad\x16",
-                                             21)));
-  EXPECT_THAT(profile, HasSubstr("nanojoules"));
+                                             "\x10\x80\xca\xb5\xee\x01\x10\x80\xf8\x82\xad\x16"
+                                             "\x10\x80\x9b\xee\x02\x10\xf0\x2e\x10\x06",
+                                             32)));
+  EXPECT_THAT(profile, HasSubstr("\x70\x07"));  // default_sample_type (field 14)
+}
+
+// 9.9 kJ are 9,900 J, of which a row's rounding would be more than a 20,000th; 10 kJ are shown in joules (string 9),
+// and 9.9 J in microjoules (string 5).
+TEST(FootprintReport, PprofShowsTheCoarsestUnitThatTells) {
+  Footprint footprint;
+  const auto shown = [&](double joules) {
+    footprint.rows = {row("a", joules, Phase::kForward)};
+    const std::string profile = inflated(footprint_pprof(footprint));
+    return profile.substr(profile.find(std::string("\x32\x00", 2)) - 2, 2);  // before the first string, ""
+  };
+  EXPECT_EQ(shown(9'900), "\x70\x07");
+  EXPECT_EQ(shown(10'000), "\x70\x09");
+  EXPECT_EQ(shown(9.9), "\x70\x05");
+}
+
+// What https://www.speedscope.app/file-format-schema.json asks of a file with sampled profiles: the names and types of
+// the members, units of its list, and indices of frames that exist. Stacks begin with the outermost frame.
+TEST(FootprintReport, Speedscope) {
+  const nlohmann::json file = nlohmann::json::parse(footprint_speedscope(Account().footprint, "a \"title\""));
+  EXPECT_EQ(file.at("$schema"), "https://www.speedscope.app/file-format-schema.json");
+  EXPECT_EQ(file.at("name"), "a \"title\"");
+  EXPECT_EQ(file.at("activeProfileIndex"), 0);
+  const nlohmann::json& frames = file.at("shared").at("frames");
+  const auto stacks = [&](const nlohmann::json& profile) {
+    std::vector<std::string> texts;
+    for (std::size_t i = 0; i < profile.at("samples").size(); ++i) {
+      std::string text;
+      for (const nlohmann::json& frame : profile.at("samples").at(i)) {
+        text += frames.at(frame.get<std::size_t>()).at("name").get<std::string>() + ";";
+      }
+      texts.push_back(text + " " + profile.at("weights").at(i).dump());
+    }
+    return texts;
+  };
+  ASSERT_EQ(file.at("profiles").size(), 2u);
+  const nlohmann::json& energy = file.at("profiles").at(0);
+  EXPECT_EQ(energy.at("type"), "sampled");
+  EXPECT_EQ(energy.at("name"), "energy in joules");
+  EXPECT_EQ(energy.at("unit"), "none");  // speedscope knows no joules
+  EXPECT_EQ(energy.at("startValue"), 0.0);
+  EXPECT_EQ(energy.at("endValue"), 10.0);
+  // The parts of a name, which may itself hold a quote and a tag.
+  EXPECT_THAT(stacks(energy),
+              ElementsAre("GPU:0;bert;encoder;layer_0;MatMul; 6", "GPU:0;bert;encoder;layer_0;MatMul; 3",
+                          "GPU:0;bert;embeddings;Gather,\"x\"<;script>; 1"));
+  const nlohmann::json& busy = file.at("profiles").at(1);
+  EXPECT_EQ(busy.at("name"), "busy time");
+  EXPECT_EQ(busy.at("unit"), "seconds");
+  EXPECT_EQ(busy.at("endValue"), 1.5);
+  EXPECT_EQ(busy.at("weights"), nlohmann::json({0.5, 0.5, 0.5}));
+}
+
+// A row without energy is in the profile of busy time alone.
+TEST(FootprintReport, SpeedscopeLeavesOutWhatTookNothing) {
+  Footprint footprint;
+  footprint.rows = {row("a", 0, Phase::kForward)};
+  const nlohmann::json profiles = nlohmann::json::parse(footprint_speedscope(footprint, "")).at("profiles");
+  EXPECT_EQ(profiles.at(0).at("samples").size(), 0u);
+  EXPECT_EQ(profiles.at(1).at("samples").size(), 1u);
 }
 
 std::uint64_t varint(const std::string& bytes, std::size_t& at) {
@@ -190,7 +256,8 @@ std::uint64_t varint(const std::string& bytes, std::size_t& at) {
   }
 }
 
-// The sum of the second value of all samples: fields of a message are a varint (kind 0) or bytes (kind 2).
+// The sum of the second value of all samples, which is in nJ: fields of a message are a varint (kind 0) or bytes (kind
+// 2).
 std::uint64_t pprof_energy(const std::string& profile) {
   std::uint64_t sum = 0;
   for (std::size_t at = 0; at < profile.size();) {
@@ -209,7 +276,7 @@ std::uint64_t pprof_energy(const std::string& profile) {
         inner += number;
       }
     }
-    if (values.size() == 2) sum += values[1];
+    if (values.size() == 5) sum += values[1];
     at = end;
   }
   return sum;

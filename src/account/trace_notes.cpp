@@ -1,0 +1,75 @@
+// One sentence for each count that is not zero.
+#include "account/trace_notes.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/counted.h"
+
+namespace flyball {
+namespace {
+
+std::string number_of(std::uint64_t count, std::string_view noun) { return counted(static_cast<long>(count), noun); }
+
+}  // namespace
+
+void note_traces(const TraceNames& files, const EventTraceStats& events, const PowerTraceStats& power,
+                 const std::vector<FootprintDevice>& devices, FootprintNotes& notes) {
+  if (events.truncated) {
+    notes.push_back(fmt::format("{} is cut off at byte {}; what is whole was read", files.events, events.truncated_at));
+  }
+  for (const std::string& missing : events.missing) notes.push_back(fmt::format("{}: {}", files.events, missing));
+  for (const DroppedEvents& dropped : events.dropped) {
+    notes.push_back(
+        fmt::format("{}: {} left out: {}", files.events, number_of(dropped.count, "event"), dropped.reason));
+  }
+  if (events.untied_kernels > 0) {
+    notes.push_back(fmt::format("{}: {} without the operation that launched them, named after the kernel", files.events,
+                                number_of(events.untied_kernels, "kernel")));
+  }
+  if (events.too_deep > 0) {
+    notes.push_back(fmt::format("{}: {} nested more than 1,000 deep, counted as the call at that depth", files.events,
+                                number_of(events.too_deep, "call")));
+  }
+  for (const DroppedReadings& dropped : power.dropped) {
+    notes.push_back(fmt::format("{}: {} left out, the first in line {}: {}", files.power,
+                                number_of(dropped.count, "reading"), dropped.first_line, dropped.reason));
+  }
+  if (power.truncated) notes.push_back(fmt::format("{} is cut off in the middle of a row", files.power));
+  for (const PowerTraceSensor& sensor : power.sensors) {
+    if (sensor.gaps > 0) {
+      notes.push_back(fmt::format("{}: {}, {:.3f} s, in which nothing is measured", sensor.name,
+                                  number_of(sensor.gaps, "gap"), sensor.gap_time.value()));
+    }
+    if (sensor.ends_failing) {
+      notes.push_back(
+          fmt::format("{}: its readings fail from its last row on, after which nothing is measured", sensor.name));
+    }
+    if (sensor.resets > 0) {
+      notes.push_back(fmt::format("{}: the counter began anew {}", sensor.name, number_of(sensor.resets, "time")));
+    }
+    if (sensor.wraps > 0) {
+      notes.push_back(fmt::format("{}: the counter passed its range {}", sensor.name, number_of(sensor.wraps, "time")));
+    }
+    if (sensor.duplicates > 0) {
+      notes.push_back(fmt::format("{}: {} left out, each with a later one of the same time", sensor.name,
+                                  number_of(sensor.duplicates, "reading")));
+    }
+    if (sensor.readings == 1) {
+      notes.push_back(fmt::format("{}: a single reading, from which no energy follows", sensor.name));
+    }
+  }
+  for (const FootprintDevice& device : devices) {
+    if (device.uncovered <= Seconds(0)) continue;
+    if (device.powered <= Seconds(0)) {
+      notes.push_back(fmt::format("{}: has events and no power", device.device));
+    } else if (device.uncovered > 0.001 * device.busy) {
+      notes.push_back(
+          fmt::format("{}: {:.3f} s of events lie outside the power trace", device.device, device.uncovered.value()));
+    }
+  }
+}
+
+}  // namespace flyball
