@@ -408,6 +408,12 @@ void AccountRun::note_traces() {
     notes_.push_back(fmt::format("{}: {} without the operation that launched them, named after the kernel",
                                  files_.events, number_of(events.untied_kernels, "kernel")));
   }
+  if (events.without_modules) {
+    notes_.push_back(
+        fmt::format("{}: no modules are named in it; annotate the model (flyball.torch.annotate), or profile "
+                    "it with with_stack=True, or a TorchScript model with with_modules=True",
+                    files_.events));
+  }
   if (events.too_deep > 0) {
     notes_.push_back(fmt::format("{}: {} nested more than 1,000 deep, counted as the call at that depth", files_.events,
                                  number_of(events.too_deep, "call")));
