@@ -123,7 +123,7 @@ def annotate(model: torch.nn.Module, name: str = "") -> Annotation:
     `left_out` of the result. So does the `module` of DataParallel and DistributedDataParallel leave no trace in names.
     Annotate before or after wrapping a model, and before training.
 
-    Costs a few microseconds per module and forward under the profiler, and a fraction of one otherwise. Raises UsageError
+    Costs some 10 us per module and forward under the profiler, and 2 us otherwise. Raises UsageError
     where a module of the model is annotated already. Returns what takes the annotation away again.
     """
     return Annotation(model, name)
