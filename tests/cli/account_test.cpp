@@ -105,7 +105,9 @@ TEST(Account, OrdersByPowerOnRequest) {
   write_file(folder / "e.json", R"({"traceEvents": [
     {"ph": "X", "name": "long", "pid": 1, "tid": 1, "ts": 1000000, "dur": 10000000},
     {"ph": "X", "name": "hot", "pid": 1, "tid": 1, "ts": 11000000, "dur": 1000000}]})");
-  write_file(folder / "p.csv", "timestamp,device,power_w\n0,CPU:0,10\n11,CPU:0,50\n12,CPU:0,50\n");
+  std::string power = "timestamp,device,power_w\n";
+  for (int second = 0; second <= 13; ++second) power += fmt::format("{},CPU:0,{}\n", second, second < 11 ? 10 : 50);
+  write_file(folder / "p.csv", power);
   const auto account = [&](const char* order) {
     return run_flyball({"account", "--events", folder / "e.json", "--power", folder / "p.csv", "--order", order}).out;
   };
