@@ -37,3 +37,12 @@ __all__ = [
     "elastic",
     "measure",
 ]
+
+
+def __getattr__(name: str):
+    """flyball.torch is imported at its first use, and PyTorch with it."""
+    if name == "torch":
+        import importlib
+
+        return importlib.import_module("flyball.torch")
+    raise AttributeError(f"module 'flyball' has no attribute '{name}'")

@@ -7,9 +7,14 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Union
+from typing import TYPE_CHECKING, Union
 
 from flyball import _native
+
+if TYPE_CHECKING:
+    import torch
+
+    from flyball.torch.model_account import ModelAccount
 
 
 Paths = Union[str, os.PathLike, Sequence[Union[str, os.PathLike]]]
@@ -40,8 +45,8 @@ class Footprint:
 
 
 def account(
-    events: Paths,
-    power: Paths,
+    events: Paths | torch.nn.Module,
+    power: Paths | None = None,
     *,
     jiffies: Paths | None = None,
     method: str | None = None,
@@ -61,14 +66,44 @@ def account(
     frames: bool = False,
     ranks: bool = False,
     batch: int | None = None,
-) -> Footprint:
+    steps: int | None = None,
+    warmup: int | None = None,
+    name: str | None = None,
+    folder: str | os.PathLike | None = None,
+) -> Footprint | ModelAccount:
     """Gives every joule of a power trace to the operations of an event trace that ran at the time.
 
     events: of TensorFlow, PyTorch, JAX or Chrome; power: of Flyball, nvidia-smi, Zeus, DCGM, Prometheus; several of each
     are several runs, and the result their mean, or with ranks=True the ranks of one job, and the result their sum. `flyball messages AccountOptions` says what the others mean; they are the
     options of `flyball account`. Raises UsageError (a ValueError) for what these arguments may not be, DeviceError
     where a trace cannot be read, both with what is wrong and where. Other threads run meanwhile.
+
+    With a PyTorch model in place of the traces, the account of a few steps of its training:
+
+        with flyball.account(model) as a:
+            train()
+        print(a)     # the table; in a notebook, a alone shows it
+        a.footprint  # as of two traces
+
+    A step is from one call of the model to the next. The first `warmup` (1) are not profiled, the next `steps` (5) are.
+    Names stand below `name`. The traces stay in `folder`, if it is given. Raises UsageError at the block's end where the
+    model was not called more than `warmup` times.
     """
+    of_model = {"steps": steps, "warmup": warmup, "name": name, "folder": folder}
+    of_model = {key: value for key, value in of_model.items() if value is not None}
+    if hasattr(events, "register_forward_pre_hook"):
+        if power is not None or jiffies is not None or ranks:
+            raise _native.UsageError("account: power, jiffies and ranks are for traces, not for a model")
+        from flyball.torch.model_account import ModelAccount
+
+        options = {"method": method, "sensor_window_s": sensor_window_s, "share": share,
+                   "event_devices": event_devices, "power_devices": power_devices, "similar": similar,
+                   "summary": summary, "kernels": kernels, "frames": frames, "batch": batch}
+        return ModelAccount(events, **of_model, **options)
+    if of_model:
+        raise _native.UsageError(f"account: {', '.join(of_model)}: for a model, not for traces")
+    if power is None:
+        raise _native.UsageError("account: give the power trace, too, or a PyTorch model alone")
 
     def path(given: str | os.PathLike) -> str:
         name = os.fsdecode(given)

@@ -29,6 +29,12 @@ void note_traces(const TraceNames& files, const EventTraceStats& events, const P
     notes.push_back(fmt::format("{}: {} without the operation that launched them, named after the kernel", files.events,
                                 number_of(events.untied_kernels, "kernel")));
   }
+  if (events.without_modules) {
+    notes.push_back(
+        fmt::format("{}: no modules are named in it; annotate the model (flyball.torch.annotate), or profile it with "
+                    "with_stack=True, or a TorchScript model with with_modules=True",
+                    files.events));
+  }
   if (events.too_deep > 0) {
     notes.push_back(fmt::format("{}: {} nested more than 1,000 deep, counted as the call at that depth", files.events,
                                 number_of(events.too_deep, "call")));

@@ -195,7 +195,12 @@ void run_account(const AccountArguments& arguments, const std::string& command_l
     write_text_file(*arguments.html, footprint_html(page));
   }
   const auto top = static_cast<std::size_t>(arguments.top.value_or(20));
-  print_result(arguments.format == "json" ? footprint_json(shown, notes) : footprint_text(shown, notes, top));
+  if (arguments.format == "json") return print_result(footprint_json(shown, notes));
+  if (arguments.order != "power") return print_result(footprint_text(shown, notes, top));
+  Footprint by_power = shown;
+  std::stable_sort(by_power.rows.begin(), by_power.rows.end(),
+                   [](const FootprintRow& a, const FootprintRow& b) { return a.mean_power() > b.mean_power(); });
+  print_result(footprint_text(by_power, notes, top));
 }
 
 void add_footprint_options(const Command& command, AccountArguments& arguments) {
@@ -260,6 +265,8 @@ void add_footprint_options(const Command& command, AccountArguments& arguments) 
   add_value(command, "--batch", options.batch, parse_count, "N",
             "number of samples that a step trains on, on all ranks together: says the joules of a sample, too");
   add_value(command, "--top", arguments.top, parse_count, "N", "number of rows in the text (default 20)");
+  add_choice(command, "--order", arguments.order, {"energy", "power"}, "NAME",
+             "which rows of the text come first: those of most energy (default), or of most mean power");
   add_value(command, "--json", arguments.json, parse_path, "FILE", "write the footprint as JSON");
   add_value(command, "--csv", arguments.csv, parse_path, "FILE", "write the footprint as CSV");
   add_value(command, "--html", arguments.html, parse_path, "FILE", "write diagrams, power trace and tables as a page");

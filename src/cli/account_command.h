@@ -15,6 +15,7 @@ struct AccountArguments {
   std::optional<int> top;
   std::optional<std::string> module;
   std::optional<std::string> json, csv, html, svg, pprof, speedscope, chrome;
+  std::optional<std::string> order;  // of the text's rows
   std::optional<std::string> format;
   std::optional<double> price;  // of a kWh
   std::optional<double> carbon_g_per_kwh;

@@ -35,11 +35,15 @@ struct EventRecord {
   std::int64_t link = kNoLink;  // operation: sequence number; runtime, device: correlation
   std::uint32_t external = 0;   // PyTorch's External id, modulo 2^32; 0: none
   std::uint32_t name = 0;
-  std::uint32_t module = 0;  // path of the module, where the operation itself states it; else 0
+  // Operation: path of the module, where it states one; else 0. Scope: class of the module, whose name is that with a
+  // number (Conv2d_17); else 0.
+  std::uint32_t module = 0;
   std::uint32_t lane : kLaneBits = 0;
   RecordKind kind : 3 = RecordKind::kOperation;
   Phase phase : 2 = Phase::kUnknown;
-  bool tied : 1 = false;  // whether it belongs to the forward operation with its sequence number
+  // Operation: whether it belongs to the forward operation with its sequence number. Scope: whether its name is the
+  // path of a module from the model on (encoder/layer/3).
+  bool tied : 1 = false;
 };
 static_assert(sizeof(EventRecord) == 40, "a trace holds millions");
 

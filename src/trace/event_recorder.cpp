@@ -22,12 +22,25 @@ namespace {
 
 constexpr std::string_view kEvaluate = "autograd::engine::evaluate_function: ";
 constexpr std::string_view kModule = "nn.Module: ";
-constexpr std::string_view kStream = "Stream";    // XProf's lines of what a GPU did
-constexpr std::string_view kXlaLine = "XLA Ops";  // and of XLA's operations, for devices without streams
-constexpr char kSeparator = '\x1f';               // between parts of a key; stands in no JSON string unescaped
+constexpr std::string_view kModulePath = "flyball.module: ";  // of flyball.torch.annotate: then "encoder.layer.3"
+constexpr std::string_view kStream = "Stream";                // XProf's lines of what a GPU did
+constexpr std::string_view kXlaLine = "XLA Ops";              // and of XLA's operations, for devices without streams
+constexpr char kSeparator = '\x1f';  // between parts of a key; stands in no JSON string unescaped
 
 bool is_step(std::string_view name) { return name.starts_with("ProfilerStep"); }
+// What PyTorch puts around a model whose replicas run in parallel; its names are to be those of the model alone.
+bool is_parallel(std::string_view name) {
+  return name == "DataParallel.forward" || name == "DistributedDataParallel.forward";
+}
+
 bool is_optimizer(std::string_view name) { return name.starts_with("Optimizer."); }
+
+// "Conv2d_17" -> "Conv2d"
+std::string_view module_class(std::string_view name) {
+  const std::size_t end = name.find_last_not_of("0123456789");
+  const bool numbered = end != std::string_view::npos && end > 0 && end + 1 < name.size() && name[end] == '_';
+  return numbered ? name.substr(0, end) : std::string_view();
+}
 
 // "TOP(Net)::forward.layer(Sequential)::forward.0(Layer)::forward." -> "layer/0"
 std::string module_path(std::string_view hierarchy) {
@@ -262,16 +275,33 @@ std::string_view EventRecorder::thread_name(std::string_view process, std::strin
   return named == thread_names_.end() ? std::string_view() : named->second;
 }
 
+// A module's forward, as flyball.torch.annotate marks it.
+void EventRecorder::take_module_path(const JsonEvent& event) {
+  EventRecord record;
+  if (!read_times(event, record)) return;
+  std::string path(event.name.substr(kModulePath.size()));
+  std::replace(path.begin(), path.end(), '.', '/');
+  record.kind = RecordKind::kScope;
+  record.phase = Phase::kForward;
+  record.tied = true;
+  record.lane = lane_of(event.process, event.thread, false) & kLastLane;
+  record.name = records_.names.intern(path);
+  has_paths_ = true;
+  add(record);
+}
+
 void EventRecorder::take_kineto(const JsonEvent& event) {
   if (event.phase != 'X') return;
   const KinetoKind kind = kineto_kind(event.category);
   if (kind == KinetoKind::kIgnored) return;
   const bool is_module = event.name.starts_with(kModule);
   if (kind == KinetoKind::kPython && !is_module) return;
+  if (kind != KinetoKind::kDevice && event.name.starts_with(kModulePath)) return take_module_path(event);
   EventRecord record;
   if (!read_times(event, record)) return;
   if (kind == KinetoKind::kProfile) return cover(record.begin, record.end);
   if (kind == KinetoKind::kAnnotation && is_step(event.name)) return add_step(record);
+  if (kind == KinetoKind::kAnnotation && is_parallel(event.name)) return cover(record.begin, record.end);
   std::string_view name = event.name;
   switch (kind) {
     case KinetoKind::kDevice: {
@@ -293,6 +323,8 @@ void EventRecorder::take_kineto(const JsonEvent& event) {
       record.kind = RecordKind::kScope;
       record.phase = Phase::kForward;
       name.remove_prefix(kModule.size());
+      record.module = records_.names.intern(module_class(name));
+      has_modules_ = true;
       break;
     case KinetoKind::kAnnotation:
       record.kind = RecordKind::kScope;
@@ -319,6 +351,7 @@ void EventRecorder::take_kineto(const JsonEvent& event) {
       }
       if (!event.module_hierarchy.empty()) {
         record.module = records_.names.intern(module_path(event.module_hierarchy));
+        has_modules_ = true;
       }
   }
   record.lane = lane_of(event.process, event.thread, false) & kLastLane;
@@ -327,6 +360,7 @@ void EventRecorder::take_kineto(const JsonEvent& event) {
 }
 
 void EventRecorder::take_chrome(const JsonEvent& event) {
+  if (event.phase == 'X' && event.name.starts_with(kModulePath)) return take_module_path(event);
   EventRecord record;
   switch (event.phase) {
     case 'X':
@@ -501,6 +535,13 @@ void EventRecorder::finish(DeviceTable& devices) {
     if (kept == 0 || step.begin >= steps[kept - 1].end) steps[kept++] = step;
   }
   steps.resize(kept);
+  if (has_paths_) {  // what Python's frames tell of modules would double them
+    std::erase_if(records_.records, [](const EventRecord& record) {
+      return record.kind == RecordKind::kScope && record.module != 0 && !record.tied;
+    });
+  }
+  records_.stats.without_modules =
+      format_ == EventFormat::kKineto && records_.stats.executions > 0 && !has_paths_ && !has_modules_;
   for (const auto& [process, name] : process_names_) {
     if (contains(name, "/stream:all")) streamed_gpus_.push_back(device_in(name));
   }

@@ -40,6 +40,7 @@ class EventRecorder {
   };
 
   static KinetoKind kineto_kind(std::string_view category);
+  void take_module_path(const JsonEvent& event);
   void take_kineto(const JsonEvent& event);
   void take_chrome(const JsonEvent& event);
   void take_tensorflow(const JsonEvent& event);
@@ -70,6 +71,8 @@ class EventRecorder {
   std::unordered_map<std::string, std::uint32_t, StringHash, std::equal_to<>> lane_index_;
   std::string lane_key_;
   std::uint32_t last_lane_ = 0;
+  bool has_paths_ = false;    // whether any module states its path
+  bool has_modules_ = false;  // whether the profiler itself tells modules
   std::unordered_map<std::string, std::string, StringHash, std::equal_to<>> process_names_;
   std::unordered_map<std::string, std::string, StringHash, std::equal_to<>> thread_names_;  // by process and thread
   std::vector<NamedOperation> named_operations_;  // by the name as it stands in the trace

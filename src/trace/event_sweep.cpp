@@ -4,6 +4,8 @@
 // overwritten by a later one with the same lowest bits of its key.
 #include "trace/event_sweep.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -68,6 +70,39 @@ EventSweep::NodeId EventSweep::child(NodeId parent, std::uint32_t name) {
   const auto [place, fresh] =
       children_.try_emplace(std::uint64_t{parent} << 32 | name, static_cast<NodeId>(nodes_.size()));
   if (fresh) nodes_.push_back({parent, depth, name});
+  return place->second;
+}
+
+// The place of a module by its path from the model on. What a program marks between two modules stays between them if
+// one contains the other; any other module that is called there, as one that two parents share, stands at its own
+// place.
+EventSweep::NodeId EventSweep::module_place(const Frame& around, std::uint32_t path) {
+  std::string_view rest = records_->names[path];
+  NodeId place = around.outside;
+  if (around.in_model) {
+    const std::string_view outer = records_->names[around.path];
+    if (outer.empty() || rest == outer || (rest.starts_with(outer) && rest[outer.size()] == '/')) {
+      place = around.base;
+      rest.remove_prefix(std::min(rest.size(), outer.empty() ? 0 : outer.size() + 1));
+    }
+  }
+  while (!rest.empty() && nodes_[place].depth < kDeepest) {
+    const std::string_view part = rest.substr(0, rest.find('/'));
+    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+    if (!part.empty()) place = child(place, records_->names.intern(part));
+  }
+  return place;
+}
+
+// PyTorch numbers the modules of a class over the whole program. Here they are numbered within their parent, in the
+// order in which they first run, so that the same module has the same name in every block.
+std::uint32_t EventSweep::sibling_name(NodeId parent, const EventRecord& module) {
+  const std::uint64_t key = std::uint64_t{parent} << 32;
+  const auto [place, fresh] = siblings_.try_emplace(key | module.name, 0);
+  if (fresh) {
+    const std::uint32_t number = sibling_counts_[key | module.module]++;
+    place->second = records_->names.intern(fmt::format("{}_{}", records_->names[module.module], number));
+  }
   return place->second;
 }
 
@@ -186,6 +221,9 @@ void EventSweep::push(std::uint32_t lane, const EventRecord& record) {
   const Frame& top = state.stack.empty() ? outside : state.stack.back();
   frame.base = top.base;
   frame.scope = top.scope;
+  frame.outside = top.outside;
+  frame.path = top.path;
+  frame.in_model = top.in_model;
   frame.module = top.module;
   frame.sequence = top.sequence;
   if (top.phase != Phase::kUnknown && (record.phase == Phase::kUnknown || record.phase == Phase::kForward)) {
@@ -193,10 +231,12 @@ void EventSweep::push(std::uint32_t lane, const EventRecord& record) {
   }
   NodeId parent = record.kind == RecordKind::kNamedCall ? 0 : top.node;
   const bool known_tie = record.link != kNoLink && record.link == top.sequence;
-  if (record.tied && !known_tie && record.link != kNoLink) {
+  if (record.kind == RecordKind::kOperation && record.tied && !known_tie && record.link != kNoLink) {
     const Forward* forward = forwards_.empty() ? nullptr : &forwards_[slot(record.link, kTableSize)];
     if (forward != nullptr && forward->sequence == record.link) {
       parent = frame.base = frame.scope = forward->scope;
+      frame.outside = forward->outside;
+      frame.in_model = false;  // modules that are computed once more stand at their own places
       frame.module = 0;
       frame.sequence = record.link;
       state.forward = forward->node;
@@ -204,15 +244,24 @@ void EventSweep::push(std::uint32_t lane, const EventRecord& record) {
     } else {
       ++stats_.untied_backward;
     }
-  } else if (record.module != 0 && record.module != top.module) {
+  } else if (record.kind == RecordKind::kOperation && record.module != 0 && record.module != top.module) {
     frame.module = record.module;
     parent = frame.scope = child(top.base, record.module);
   }
   // The engine's call and the function that it evaluates have the same name.
   const bool same = frame.phase == Phase::kBackward && top.name == record.name && parent == top.node && parent != 0;
-  frame.node = same ? top.node : child(parent, record.name);
-  if (!same && frame.node == parent) ++stats_.too_deep;
-  if (record.kind == RecordKind::kScope) frame.base = frame.scope = frame.node;
+  const bool scope = record.kind == RecordKind::kScope;
+  if (scope && record.tied) {
+    frame.node = module_place(top, record.name);
+    frame.path = record.name;
+    frame.in_model = true;
+  } else {
+    const std::uint32_t name = scope && record.module != 0 ? sibling_name(parent, record) : record.name;
+    frame.node = same ? top.node : child(parent, name);
+    if (!same && frame.node == parent) ++stats_.too_deep;
+    if (scope && !top.in_model && top.outside == top.base) frame.outside = frame.node;
+  }
+  if (scope) frame.base = frame.scope = frame.node;
 
   if (record.kind == RecordKind::kOperation) {
     if (record.external != 0) {
@@ -221,7 +270,7 @@ void EventSweep::push(std::uint32_t lane, const EventRecord& record) {
     }
     if (record.link != kNoLink && !record.tied) {
       if (forwards_.empty()) forwards_.assign(kTableSize, {});
-      forwards_[slot(record.link, kTableSize)] = {record.link, frame.scope, frame.node, frame.phase};
+      forwards_[slot(record.link, kTableSize)] = {record.link, frame.scope, frame.node, frame.outside, frame.phase};
     }
   }
   if (!state.stack.empty() && record.begin > state.since) show(lane, state.stack.back(), state.since, record.begin);

@@ -47,12 +47,15 @@ class EventSweep : public EventTrace {
     Nanoseconds begin = 0;
     Nanoseconds end = 0;
     NodeId node = 0;
-    NodeId base = 0;   // the innermost module or annotation around it, by the frames
-    NodeId scope = 0;  // as `base`, with the module that the operation itself names
+    NodeId base = 0;         // the innermost module or annotation around it, by the frames
+    NodeId scope = 0;        // as `base`, with the module that the operation itself names
+    NodeId outside = 0;      // the base without the modules that state their paths, below which these stand
+    std::uint32_t path = 0;  // of the innermost such module, if `in_model`
     std::uint32_t module = 0;
     std::uint32_t name = 0;
     std::int64_t sequence = kNoLink;  // of the forward that a backward frame is tied to
     Phase phase = Phase::kUnknown;
+    bool in_model = false;
     bool works = false;
     bool shown = false;  // whether some of it is among the events
   };
@@ -75,6 +78,7 @@ class EventSweep : public EventTrace {
     std::int64_t sequence = kNoLink;
     NodeId scope = 0;
     NodeId node = 0;
+    NodeId outside = 0;  // as in Frame
     Phase phase = Phase::kUnknown;
   };
 
@@ -89,6 +93,8 @@ class EventSweep : public EventTrace {
 
   void reset();
   NodeId child(NodeId parent, std::uint32_t name);  // the parent itself at kDeepest
+  NodeId module_place(const Frame& around, std::uint32_t path);
+  std::uint32_t sibling_name(NodeId parent, const EventRecord& module);
   OperationId operation(NodeId node, Phase phase);
   std::string qualified(NodeId node) const;
 
@@ -120,8 +126,10 @@ class EventSweep : public EventTrace {
   EventTraceStats stats_;
 
   std::vector<Node> nodes_;
-  std::vector<NodeId> named_nodes_;                     // of kNamed operations, by name
-  std::unordered_map<std::uint64_t, NodeId> children_;  // by parent and name
+  std::vector<NodeId> named_nodes_;                                  // of kNamed operations, by name
+  std::unordered_map<std::uint64_t, NodeId> children_;               // by parent and name
+  std::unordered_map<std::uint64_t, std::uint32_t> siblings_;        // numbered names by parent and name in the trace
+  std::unordered_map<std::uint64_t, std::uint32_t> sibling_counts_;  // by parent and class
   std::vector<Lane> lanes_;
   std::vector<Launch> launches_;
   std::vector<Launch> externals_;

@@ -79,6 +79,7 @@ struct EventTraceStats {
   std::uint64_t untied_backward = 0;   // backward operations whose forward is not in the trace
   std::uint64_t too_deep = 0;      // calls below more than 1,000 others, which count as the innermost that has a name
   std::uint64_t unfinished = 0;    // begun (B) and never ended; they count as ended with the trace
+  bool without_modules = false;    // PyTorch: neither modules nor paths of modules are in the trace
   bool truncated = false;          // the file ends in the middle of an entry; all before that was read
   std::uint64_t truncated_at = 0;  // the byte at which the last whole entry ended
   std::vector<TracedDevice> devices;  // each name once, in order of name; without those dropped

@@ -156,6 +156,24 @@ TEST(Account, PrintsTheTopConsumers) {
   EXPECT_THAT(ran.out, HasSubstr("and 1 more with 15.000 J"));
 }
 
+// 10 W for 10 s, then 50 W for 1 s: `long` has 100 J, `hot` 50 J.
+TEST(Account, OrdersByPowerOnRequest) {
+  const TempFolder folder;
+  write_file(folder / "e.json", R"({"traceEvents": [
+    {"ph": "X", "name": "long", "pid": 1, "tid": 1, "ts": 1000000, "dur": 10000000},
+    {"ph": "X", "name": "hot", "pid": 1, "tid": 1, "ts": 11000000, "dur": 1000000}]})");
+  std::string power = "timestamp,device,power_w\n";
+  for (int second = 0; second <= 13; ++second) power += fmt::format("{},CPU:0,{}\n", second, second < 11 ? 10 : 50);
+  write_file(folder / "p.csv", power);
+  const auto account = [&](const char* order) {
+    return run_flyball({"account", "--events", folder / "e.json", "--power", folder / "p.csv", "--order", order}).out;
+  };
+  const std::string by_energy = account("energy");
+  EXPECT_LT(by_energy.find(" long\n"), by_energy.find(" hot\n")) << by_energy;
+  const std::string by_power = account("power");
+  EXPECT_LT(by_power.find(" hot\n"), by_power.find(" long\n")) << by_power;
+}
+
 TEST(Account, SummarisesAndWritesFiles) {
   const Traces traces;
   const Ran ran = run_flyball({"account", "--events", traces.events, "--power", traces.power, "--summary", "--json",

@@ -91,7 +91,7 @@ TEST(Kineto, RealStackTrace) {
   EXPECT_EQ(read.stats.executions, 776u);  // its operations
   EXPECT_TRUE(read.stats.dropped.empty());
   EXPECT_EQ(read.stats.untied_backward, 0u);
-  const std::string query = "Encoder_0/Sequential_0/Layer_1/Attention_1/Linear_";
+  const std::string query = "Encoder_0/Sequential_0/Layer_1/Attention_0/Linear_";
   EXPECT_GT(total(read.busy, query), 0);
   // Every linear of the model has its backward in its own module: 2 layers of 4, and the head.
   std::map<std::string, int> backward;
@@ -121,6 +121,96 @@ TEST(Kineto, TorchScriptsModuleHierarchy) {
   const ReadEvents read = read_golden("pytorch-modules.json.gz");
   EXPECT_GT(total(read.busy, "/layer/0/attention/key/aten::linear"), 0);
   EXPECT_GT(total(read.busy, "/layer/0/attention/key/TBackward0"), 0);
+}
+
+// Block_0 (0-50) has Conv2d_5 and Conv2d_7, Block_1 (50-100) Conv2d_9 and Conv2d_11: within each, they are 0 and 1. The
+// call at 45 is of Conv2d_5 again. The backward of sequence 3 is that of the second block's second one.
+TEST(Kineto, SiblingsAreNumberedWithinTheirParent) {
+  const ReadEvents read = read_text(R"({"schemaVersion":1,"traceEvents":[
+    {"ph":"X","cat":"python_function","name":"nn.Module: Block_0","pid":1,"tid":1,"ts":0,"dur":50},
+    {"ph":"X","cat":"python_function","name":"nn.Module: Conv2d_5","pid":1,"tid":1,"ts":0,"dur":10},
+    {"ph":"X","cat":"cpu_op","name":"conv","pid":1,"tid":1,"ts":1,"dur":2,"args":{}},
+    {"ph":"X","cat":"python_function","name":"nn.Module: Conv2d_7","pid":1,"tid":1,"ts":20,"dur":10},
+    {"ph":"X","cat":"cpu_op","name":"conv","pid":1,"tid":1,"ts":21,"dur":3,"args":{}},
+    {"ph":"X","cat":"python_function","name":"nn.Module: Conv2d_5","pid":1,"tid":1,"ts":40,"dur":10},
+    {"ph":"X","cat":"cpu_op","name":"conv","pid":1,"tid":1,"ts":45,"dur":4,"args":{}},
+    {"ph":"X","cat":"python_function","name":"nn.Module: Block_1","pid":1,"tid":1,"ts":50,"dur":50},
+    {"ph":"X","cat":"python_function","name":"nn.Module: Conv2d_9","pid":1,"tid":1,"ts":50,"dur":10},
+    {"ph":"X","cat":"cpu_op","name":"conv","pid":1,"tid":1,"ts":51,"dur":5,"args":{}},
+    {"ph":"X","cat":"python_function","name":"nn.Module: Conv2d_11","pid":1,"tid":1,"ts":70,"dur":10},
+    {"ph":"X","cat":"cpu_op","name":"conv","pid":1,"tid":1,"ts":71,"dur":6,"args":{"Sequence number":3}},
+    {"ph":"X","cat":"cpu_op","name":"autograd::engine::evaluate_function: B","pid":1,"tid":2,"ts":110,"dur":7,
+     "args":{"Sequence number":3,"Fwd thread id":1}}]})");
+  const Busy expected = {{"CPU:0 Block_0/Conv2d_0/conv forward", 6'000},  // 2 and 4 us
+                         {"CPU:0 Block_0/Conv2d_1/conv forward", 3'000},
+                         {"CPU:0 Block_1/Conv2d_0/conv forward", 5'000},
+                         {"CPU:0 Block_1/Conv2d_1/conv forward", 6'000},
+                         {"CPU:0 Block_1/Conv2d_1/B backward", 7'000}};
+  EXPECT_EQ(read.busy, expected);
+  EXPECT_FALSE(read.stats.without_modules);
+}
+
+// Thread 1: the model (0-100) below an annotation of the program. In layer 0, `q` is called below another annotation,
+// and then `tied`, which is the head's. Thread 2 runs the backward of `q`'s mm, in which layer 0's `k` is computed once
+// more (as by checkpointing), and, without a model around it, `k` by its whole path. Python's frames say the same
+// again.
+TEST(Kineto, ModulesThatStateTheirPaths) {
+  const ReadEvents read = read_text(R"({"schemaVersion":1,"traceEvents":[
+    {"ph":"X","cat":"user_annotation","name":"train","pid":1,"tid":1,"ts":0,"dur":120},
+    {"ph":"X","cat":"user_annotation","name":"flyball.module: ","pid":1,"tid":1,"ts":0,"dur":100},
+    {"ph":"X","cat":"python_function","name":"nn.Module: Model_0","pid":1,"tid":1,"ts":1,"dur":98},
+    {"ph":"X","cat":"user_annotation","name":"flyball.module: layers.0","pid":1,"tid":1,"ts":10,"dur":50},
+    {"ph":"X","cat":"user_annotation","name":"attend","pid":1,"tid":1,"ts":11,"dur":20},
+    {"ph":"X","cat":"user_annotation","name":"flyball.module: layers.0.q","pid":1,"tid":1,"ts":12,"dur":10},
+    {"ph":"X","cat":"cpu_op","name":"mm","pid":1,"tid":1,"ts":13,"dur":2,"args":{"Sequence number":5}},
+    {"ph":"X","cat":"cpu_op","name":"softmax","pid":1,"tid":1,"ts":25,"dur":3,"args":{}},
+    {"ph":"X","cat":"user_annotation","name":"flyball.module: head.tied","pid":1,"tid":1,"ts":40,"dur":10},
+    {"ph":"X","cat":"cpu_op","name":"mm","pid":1,"tid":1,"ts":41,"dur":4,"args":{}},
+    {"ph":"X","cat":"cpu_op","name":"sum","pid":1,"tid":1,"ts":70,"dur":5,"args":{}},
+    {"ph":"X","cat":"cpu_op","name":"loss","pid":1,"tid":1,"ts":105,"dur":6,"args":{}},
+    {"ph":"X","cat":"cpu_op","name":"autograd::engine::evaluate_function: B","pid":1,"tid":2,"ts":200,"dur":50,
+     "args":{"Sequence number":5,"Fwd thread id":1}},
+    {"ph":"X","cat":"user_annotation","name":"flyball.module: layers.0.k","pid":1,"tid":2,"ts":210,"dur":20},
+    {"ph":"X","cat":"cpu_op","name":"mm","pid":1,"tid":2,"ts":211,"dur":7,"args":{}},
+    {"ph":"X","cat":"user_annotation","name":"flyball.module: layers.0.k","pid":1,"tid":2,"ts":300,"dur":20},
+    {"ph":"X","cat":"cpu_op","name":"mm","pid":1,"tid":2,"ts":301,"dur":8,"args":{}}]})");
+  const Busy expected = {{"CPU:0 train/layers/0/attend/q/mm forward", 2'000},
+                         {"CPU:0 train/layers/0/attend/softmax forward", 3'000},
+                         {"CPU:0 train/head/tied/mm forward", 4'000},
+                         {"CPU:0 train/sum forward", 5'000},
+                         {"CPU:0 train/loss", 6'000},
+                         {"CPU:0 train/layers/0/attend/q/B backward", 30'000},  // 50 less the module in it
+                         {"CPU:0 train/layers/0/k/mm backward", 7'000},
+                         {"CPU:0 layers/0/k/mm forward", 8'000}};
+  EXPECT_EQ(read.busy, expected);
+  EXPECT_FALSE(read.stats.without_modules);
+}
+
+TEST(Kineto, PathsOfModulesMayBeAnything) {
+  std::string deep = "a";
+  for (int i = 0; i < 3000; ++i) deep += ".a";
+  const ReadEvents read = read_text(R"({"schemaVersion":1,"traceEvents":[
+    {"ph":"X","cat":"user_annotation","name":"flyball.module: ...b..","pid":1,"tid":1,"ts":0,"dur":10},
+    {"ph":"X","cat":"cpu_op","name":"x","pid":1,"tid":1,"ts":1,"dur":2,"args":{}},
+    {"ph":"X","cat":"user_annotation","name":"flyball.module: )" +
+                                    deep + R"(","pid":1,"tid":2,"ts":0,"dur":10},
+    {"ph":"X","cat":"cpu_op","name":"y","pid":1,"tid":2,"ts":1,"dur":3,"args":{}}]})");
+  EXPECT_EQ(read.busy.at("CPU:0 b/x forward"), 2'000);
+  EXPECT_EQ(read.stats.too_deep, 1u);  // y, below a thousand
+}
+
+TEST(Kineto, SaysWhetherModulesAreNamed) {
+  EXPECT_TRUE(read_golden("pytorch-plain.json.gz").stats.without_modules);
+  EXPECT_FALSE(read_golden("pytorch-stack.json.gz").stats.without_modules);
+  EXPECT_FALSE(read_golden("pytorch-modules.json.gz").stats.without_modules);
+  EXPECT_FALSE(read_golden("pytorch-legacy.json.gz").stats.without_modules);  // which no Kineto wrote
+}
+
+TEST(Chrome, OlderProfilersModulesStateTheirPaths) {
+  const ReadEvents read = read_text(R"([
+    {"ph":"X","name":"flyball.module: encoder.0","pid":1,"tid":1,"ts":0,"dur":10},
+    {"ph":"X","name":"aten::mm","pid":1,"tid":1,"ts":1,"dur":2}])");
+  EXPECT_EQ(read.busy, (Busy{{"CPU:0 encoder/0/aten::mm forward", 2'000}}));
 }
 
 TEST(Kineto, OlderProfilerIsAChromeTrace) {

@@ -1,0 +1,132 @@
+"""Where the joules of a model's training steps go, by one with-block around the training."""
+
+from __future__ import annotations
+
+import html
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from flyball._native import UsageError
+from flyball.accounting import Footprint, account
+from flyball.meter import EnergyMeter
+from flyball.torch.annotation import annotate
+from flyball.torch.profiling import Profile
+
+_MARGIN_S = 0.5  # of power before and after the profile
+
+
+class ModelAccount:
+    """Annotates a model, profiles a few steps, records power meanwhile, and accounts for it when the block ends.
+
+    A step is from one call of the model to the next, so that it has the forward, the backward and the optimizer. The
+    first `warmup` steps are not profiled, the `steps` after them are, or what there is of them.
+    """
+
+    def __init__(self, model: torch.nn.Module, *, steps: int = 5, warmup: int = 1, name: str = "",
+                 folder: str | os.PathLike | None = None, **options: Any) -> None:
+        if steps < 1 or warmup < 0:
+            raise UsageError(f"account: steps must be 1 or more and warmup 0 or more, not {steps} and {warmup}")
+        self.footprint: Footprint | None = None
+        self.notes: list[str] = []  # what was left out, and what the account says of its traces
+        self._model, self._steps, self._warmup, self._name, self._options = model, steps, warmup, name, options
+        self._folder = folder
+        self._calls = 0
+        self._profile: Profile | None = None
+        self._running = False
+        self._begin_s = self._end_s = 0.0  # of the monotonic clock
+
+    @property
+    def rows(self) -> list[dict]:
+        """The footprint's rows, most energy first, once the block has ended."""
+        return [] if self.footprint is None else self.footprint.rows
+
+    def __enter__(self) -> ModelAccount:
+        self._annotation = annotate(self._model, self._name)
+        try:
+            self._meter = EnergyMeter(history_s=3600.0)
+        except BaseException:
+            self._annotation.remove()
+            raise
+        self._hook = self._model.register_forward_pre_hook(self._before_step)
+        return self
+
+    def _before_step(self, *_: Any) -> None:
+        self._calls += 1
+        if self._calls == self._warmup + 1:
+            self._profile = Profile()
+            self._begin_s = time.monotonic()
+            self._profile.start()
+            self._running = True
+        elif self._running and self._calls == self._warmup + self._steps + 1:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._running = False
+        self._profile.stop()
+        self._end_s = time.monotonic()
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        try:
+            self._hook.remove()
+            self._annotation.remove()
+            if self._running:
+                self._stop()
+            if kind is None:
+                self._account()
+        finally:
+            self._meter.close()
+
+    def _account(self) -> None:
+        if self._profile is None:
+            raise UsageError(f"account: the model was called {self._calls} times, and the first {self._warmup} are not "
+                             "profiled; train longer, or give a smaller warmup")
+        # The sensors show what flowed until the end only some time later.
+        time.sleep(max(0.0, self._end_s + _MARGIN_S - time.monotonic()))
+        with tempfile.TemporaryDirectory() as own:
+            folder = Path(own if self._folder is None else self._folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            self._profile.write(folder / "trace.json")
+            (folder / "power.csv").write_text(self._power(), encoding="utf-8")
+            self.footprint = account(folder / "trace.json", folder / "power.csv", **self._options)
+        self._profile = None
+        self.notes = [*self._annotation.left_out, *self.footprint.notes]
+
+    def _power(self) -> str:
+        to_unix = time.time() - time.monotonic()
+        lines = []
+        for label in self._meter.labels:
+            before = None
+            for row in self._meter.samples(label, self._begin_s - _MARGIN_S):
+                if row["energy_j"] != before:  # the file has a row for each change of the sensor
+                    lines.append((row["time_s"] + to_unix, label, before := row["energy_j"]))
+        rows = "".join(f"{at:.6f},{label},{energy:.6f}\n" for at, label, energy in sorted(lines))
+        return "timestamp,device,energy_j\n" + rows
+
+    def _table(self, most: int = 20) -> list[tuple[str, ...]]:
+        attributed = sum(row["energy_j"] for row in self.rows) or 1.0
+        return [(f"{row['energy_j']:.3f}", f"{100 * row['energy_j'] / attributed:.1f}", f"{row['mean_power_w']:.1f}",
+                 row["phase"], row["device"], row["name"]) for row in self.rows[:most]]
+
+    def __str__(self) -> str:
+        if self.footprint is None:
+            return "not accounted yet"
+        table = [("energy (J)", "share (%)", "power (W)", "pass", "device", "name"), *self._table()]
+        widths = [max(len(row[i]) for row in table) for i in range(6)]
+        lines = ["  ".join(cell.rjust(width) if i < 3 else cell.ljust(width)
+                           for i, (cell, width) in enumerate(zip(row, widths))).rstrip() for row in table]
+        return "\n".join([*lines, "", *self.notes])
+
+    def _repr_html_(self) -> str:
+        """The table in a notebook."""
+        if self.footprint is None:
+            return html.escape(str(self))
+        head = "".join(f"<th>{name}</th>" for name in ("J", "%", "W", "pass", "device", "name"))
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+                       for row in self._table())
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
