@@ -4,6 +4,7 @@ cluster. Each expression of packaging/prometheus and packaging/grafana must be o
 data (of alerts, what they compare), and a node that goes silent must raise its alert. Run by `make monitoring`.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -214,7 +215,8 @@ def main():
 
     def start(name, command, environment):
         log = open(folder / f"{name}.log", "w", encoding="utf-8")
-        process = subprocess.Popen([str(word) for word in command], env=environment, stdout=log, stderr=subprocess.STDOUT)
+        process = subprocess.Popen([str(word) for word in command], env=environment, stdout=log, stderr=subprocess.STDOUT,
+                                   start_new_session=True)
         running.append((name, process))
         return process
 
@@ -232,6 +234,8 @@ def main():
                 process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()
+            with contextlib.suppress(ProcessLookupError):  # ranks that a launcher has left behind
+                os.killpg(process.pid, signal.SIGKILL)
         shutil.rmtree(folder, ignore_errors=True)
     return 0
 
