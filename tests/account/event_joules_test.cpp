@@ -37,7 +37,7 @@ constexpr OperationId kB = 1;
 
 // 100 W until 1 s and 200 W until 2 s. Operation a runs from 0 to 1.5 s, and once more from 0.5 to 1.5 s; b from 1 to 2
 // s.
-std::vector<double> told_by_hand(Multiplicity multiplicity, const Attribution* fitted = nullptr) {
+std::vector<double> told_by_hand(Multiplicity multiplicity, const std::vector<OperationShare>& fitted = {}) {
   testing::MemoryEvents events(
       {{0, kSecond * 3 / 2, 0, kA}, {kSecond / 2, kSecond * 3 / 2, 0, kA}, {kSecond, 2 * kSecond, 0, kB}});
   testing::MemoryPower power({{0, kSecond, 0, Watts(100)}, {kSecond, 2 * kSecond, 0, Watts(200)}});
@@ -64,10 +64,15 @@ TEST(EventJoules, OrEachHasAShareOfItsOwn) {
 
 // At 40 W for a, whose executions have 0.5 + 0.25 + 0.25 s and 0.25 + 0.25 s, and 10 W for b, which has 1 s.
 TEST(EventJoules, TakeTheFittedPower) {
-  Attribution fitted;
-  fitted.operations = {{kA, 0, Joules(60), Seconds(1.5), Seconds(1.5), 2},
-                       {kB, 0, Joules(10), Seconds(1), Seconds(1), 1}};
-  EXPECT_THAT(told_by_hand(Multiplicity::kOperations, &fitted),
+  OperationShare a;
+  a.operation = kA;
+  a.energy = Joules(60);
+  a.powered = Seconds(1.5);
+  OperationShare b = a;
+  b.operation = kB;
+  b.energy = Joules(10);
+  b.powered = Seconds(1);
+  EXPECT_THAT(told_by_hand(Multiplicity::kOperations, {a, b}),
               ElementsAre(DoubleNear(10.0, 1e-9), DoubleNear(20.0, 1e-9), DoubleNear(40.0, 1e-9)));
 }
 
@@ -80,7 +85,7 @@ TEST(EventJoules, AddUpToWhatOperationsGet) {
     testing::MemoryEvents again(made.events);
     testing::MemoryPower power_again(made.power);
     Told told;
-    account_events(again, power_again, multiplicity, nullptr, told);
+    account_events(again, power_again, multiplicity, {}, told);
     EXPECT_EQ(told.joules.size(), made.events.size());
     ASSERT_EQ(attribution.operations.size(), told.sums.size());
     for (const OperationShare& share : attribution.operations) {

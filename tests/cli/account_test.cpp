@@ -632,7 +632,9 @@ TEST(Account, ChoosesItsMethod) {
   }
   write_file(traces.events, events + "]}");
   std::string power = "timestamp,device,energy_j\n";
-  for (std::size_t ms = 0; ms < joules.size(); ms += 20) power += fmt::format("{},CPU:0,{}\n", 1e-3 * ms, joules[ms]);
+  for (std::size_t ms = 0; ms < joules.size(); ms += 20) {
+    power += fmt::format("{},CPU:0,{}\n", 1e-3 * static_cast<double>(ms), joules[ms]);
+  }
   write_file(traces.power, power);
   const std::vector<std::string> arguments = {"account", "--events", traces.events, "--power", traces.power};
   const auto with = [&arguments](std::vector<std::string> more) {
