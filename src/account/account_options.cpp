@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <type_traits>
 
 #include "base/counted.h"
@@ -61,8 +63,11 @@ std::vector<TraceFiles> nodes_of(const AccountOptions& options) {
   std::vector<TraceFiles> nodes;
   for (std::size_t i = 0; i < options.events.size(); ++i) {
     const std::size_t source = options.power.size() == 1 ? 0 : i;
-    auto node = std::find_if(nodes.begin(), nodes.end(),
-                             [&](const TraceFiles& known) { return known.power == options.power[source]; });
+    auto node = std::find_if(nodes.begin(), nodes.end(), [&](const TraceFiles& known) {
+      std::error_code missing;  // a file that is not there is told of when it is read
+      return known.power == options.power[source] ||
+             std::filesystem::equivalent(known.power, options.power[source], missing);
+    });
     if (node == nodes.end()) {
       node = nodes.emplace(nodes.end());
       node->power = options.power[source];

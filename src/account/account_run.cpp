@@ -183,10 +183,17 @@ void AccountRun::note_devices() {
   const AccountNames& names = settings_.names;
   const auto note_unmet = [this](std::string_view option, const auto& map, const std::string& path,
                                  const std::vector<std::string>& there) {
-    const bool of_ranks = !files_.ranks.empty();  // each node's run has all entries, the others' among them
+    // Each node's run has all entries, those of other nodes' ranks among them.
+    const auto is_elsewhere = [this](const std::string& device) {
+      const std::size_t slash = device.find('/');
+      if (files_.ranks.empty() || slash == std::string::npos) return false;
+      return std::none_of(files_.ranks.begin(), files_.ranks.end(), [&](const RankFile& file) {
+        return device.substr(0, slash) == fmt::format("{}", file.rank);
+      });
+    };
     for (const auto& [name, value] : map) {
       if (std::find(there.begin(), there.end(), name) != there.end()) continue;
-      if (of_ranks && contains(name, "/")) continue;
+      if (is_elsewhere(name)) continue;
       notes_.push_back(fmt::format("{} {}=... changes nothing: {} has {}", option, name, path, fmt::join(there, ", ")));
     }
   };

@@ -144,12 +144,17 @@ Joules Footprint::elsewhere() const {
          sum_over(devices, &FootprintDevice::monitor);
 }
 
+bool on_processor(std::string_view device) {
+  const std::size_t slash = device.rfind('/');
+  const std::string_view own = device.substr(slash == std::string_view::npos ? 0 : slash + 1);
+  return own.starts_with("CPU") || own.starts_with("DRAM");
+}
+
 CommunicationTime Footprint::communication() const {
   CommunicationTime accelerators;
   CommunicationTime processors;
   for (const FootprintDevice& device : devices) {
-    const bool processor = device.device.find("CPU") != std::string::npos;  // with the node's name before it, if any
-    add_communication(processor ? processors : accelerators, device.communication);
+    add_communication(on_processor(device.device) ? processors : accelerators, device.communication);
   }
   return accelerators.alone + accelerators.beside > Seconds(0) ? accelerators : processors;
 }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "account/attribution.h"
@@ -115,6 +116,9 @@ struct Footprint {
   [[nodiscard]] CommunicationTime communication() const;
   [[nodiscard]] Trust trust() const;
 };
+
+// Whether a device is a processor or its memory, "CPU:0" or, of one of several nodes, "n1/DRAM:0".
+[[nodiscard]] bool on_processor(std::string_view device);
 
 // Makes a footprint of an attribution, with the names of the tables that its traces filled.
 [[nodiscard]] Footprint make_footprint(const Attribution& attribution, const OperationTable& operations,

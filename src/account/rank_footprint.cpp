@@ -42,10 +42,8 @@ struct RankTimes {
   Seconds communicating[2];
 };
 
-bool on_accelerator(std::string_view device) { return !device.starts_with("CPU") && !device.starts_with("DRAM"); }
-
 void add_row(RankTimes& times, const FootprintRow& row) {
-  const std::size_t at = on_accelerator(row.device) ? 1 : 0;
+  const std::size_t at = on_processor(row.device) ? 0 : 1;
   const bool communicates = work_class(row.name, row.phase) == WorkClass::kCommunicate;
   (communicates ? times.communicating : times.computing)[at] += row.busy;
 }
@@ -83,7 +81,7 @@ Footprint sum_of_ranks(std::span<const Footprint> nodes) {
       if (owner != owners.end() && owner->second != kShared) {
         RankShare& share = ranks[owner->second];
         share.idle += device.idle;
-        if (on_accelerator(device.device)) share.exposed += device.communication.alone;
+        if (!on_processor(device.device)) share.exposed += device.communication.alone;
         share.devices.push_back(prefix + device.device);
       }
       device.device = prefix + device.device;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstddef>
+#include <iterator>
 #include <string>
 
 #include "base/text.h"
@@ -11,25 +13,20 @@
 namespace flyball {
 namespace {
 
-constexpr std::array<std::string_view, 17> kCommunication{"nccl",
-                                                          "rccl",
-                                                          "gloo",
-                                                          "c10d::",
-                                                          "mpi_",
-                                                          "allreduce",
-                                                          "all_reduce",
-                                                          "all-reduce",
-                                                          "allgather",
-                                                          "all_gather",
-                                                          "all-gather",
-                                                          "alltoall",
-                                                          "all_to_all",
-                                                          "all-to-all",
-                                                          "reduce_scatter",
-                                                          "reduce-scatter",
-                                                          "collective-permute"};
-constexpr std::array<std::string_view, 6> kCopies{"memcpy",     "memset",    "aten::copy_",
-                                                  "cudamemcpy", "hipmemcpy", "copydevice"};
+// Of the last part of a name: kernels and calls of libraries for collectives, XLA's operations and JAX's names of them.
+constexpr std::string_view kCommunication[] = {
+    "nccl",           "rccl",           "gloo",       "mpi_",       "collective", "allreduce",  "all_reduce",
+    "all-reduce",     "allgather",      "all_gather", "all-gather", "alltoall",   "all_to_all", "all-to-all",
+    "reduce_scatter", "reduce-scatter", "psum",       "pmean",      "ppermute",   "c10d::"};
+// Of any part: what runs within such a call serves it.
+constexpr std::string_view kCommunicationCalls[] = {"c10d::", "nccl:", "gloo:"};
+constexpr std::string_view kCopies[] = {"memcpy", "memset", "aten::copy_", "copydevice"};
+
+template <std::size_t Size>
+bool holds(std::string_view text, const std::string_view (&words)[Size]) {
+  return std::any_of(std::begin(words), std::end(words),
+                     [text](std::string_view word) { return contains(text, word); });
+}
 
 }  // namespace
 
@@ -37,12 +34,9 @@ WorkClass work_class(std::string_view name, Phase phase) {
   std::string lower(name);
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const auto holds = [](std::string_view text, const auto& words) {
-    return std::any_of(words.begin(), words.end(), [text](std::string_view word) { return contains(text, word); });
-  };
-  if (holds(lower, kCommunication)) return WorkClass::kCommunicate;
   const std::size_t slash = lower.rfind('/');
   const std::string_view last = std::string_view(lower).substr(slash == std::string::npos ? 0 : slash + 1);
+  if (holds(last, kCommunication) || holds(lower, kCommunicationCalls)) return WorkClass::kCommunicate;
   if (holds(last, kCopies)) return WorkClass::kCopy;
   return phase == Phase::kOptimizer ? WorkClass::kOptimize : WorkClass::kCompute;
 }

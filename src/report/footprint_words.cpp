@@ -10,6 +10,10 @@
 namespace flyball {
 
 std::string steps_sentence(const StepEnergy& steps) {
+  if (steps.steps == 0 && steps.left_out > 0) {
+    return fmt::format("What a step takes is not known: during {} some device was not measured",
+                       counted(static_cast<long>(steps.left_out), "step"));
+  }
   if (steps.steps == 0) return {};
   std::string text = fmt::format("A step takes {} J", short_number(steps.energy.value()));
   if (steps.steps > 1) text += fmt::format(" +- {} J", short_number(steps.deviation.value()));

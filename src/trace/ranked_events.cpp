@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -55,6 +56,7 @@ class RankedEvents final : public EventTrace {
       part->trace = open_event_trace(files[i].path, own, part->operations, devices);
       parts_.push_back(std::move(part));
     }
+    check_together(files);
     rewind(options.shift);
   }
 
@@ -101,6 +103,30 @@ class RankedEvents final : public EventTrace {
     return id;
   }
 
+  // A trace of another clock would get no power, and the others all of it.
+  void check_together(const std::vector<RankFile>& files) const {
+    std::vector<std::size_t> order(parts_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto stats = [this](std::size_t part) -> const EventTraceStats& { return parts_[part]->trace->stats(); };
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return stats(a).first < stats(b).first; });
+    Nanoseconds last = 0;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const RankFile& file = files[order[i]];
+      if (stats(order[i]).executions == 0) {
+        throw InputError({file.path}, fmt::format("nothing ran in this trace, which is of rank {}", file.rank),
+                         "see that the profiler was on while the rank worked, or leave the rank out");
+      }
+      if (i > 0 && stats(order[i]).first > last) {
+        throw InputError({file.path},
+                         fmt::format("the times of rank {} begin {:.3f} s after those of other ranks have ended",
+                                     file.rank, to_seconds(stats(order[i]).first - last).value()),
+                         "profile the ranks at the same time, with times of one clock");
+      }
+      last = i == 0 ? stats(order[i]).last : std::max(last, stats(order[i]).last);
+    }
+  }
+
   void end() {
     for (const auto& part : parts_) {
       const std::vector<OperationEdge>& edges = part->operations.edges();
@@ -125,7 +151,7 @@ class RankedEvents final : public EventTrace {
       stats_.untied_backward += one.untied_backward;
       stats_.too_deep += one.too_deep;
       stats_.unfinished += one.unfinished;
-      if (fresh) stats_.steps = one.steps;  // the other ranks' are the same steps
+      if (stats_.steps.empty()) stats_.steps = one.steps;  // the other ranks' are the same steps
       if (one.truncated) stats_.truncated_at = one.truncated_at;
       stats_.truncated = stats_.truncated || one.truncated;
       stats_.first = fresh ? one.first : std::min(stats_.first, one.first);

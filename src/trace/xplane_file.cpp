@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -29,7 +31,7 @@ enum PlaneField { kPlaneName = 2, kLine = 3, kEventNames = 4, kStatNames = 5, kP
 enum MapField { kMapKey = 1, kMapValue = 2 };
 enum LineField { kLineId = 1, kLineName = 2, kLineTime = 3, kLineEvent = 4, kLineShownId = 10, kLineShownName = 11 };
 enum EventField { kEventName = 1, kEventOffset = 2, kEventDuration = 3, kEventStat = 4, kEventCount = 5 };
-enum EventNameField { kNameText = 2, kNameShown = 4, kNameStat = 5 };
+enum EventNameField { kNameText = 2, kNameStat = 5 };
 enum StatNameField { kStatText = 2 };
 enum StatField {
   kStatName = 1,
@@ -45,16 +47,19 @@ enum ComputationField { kInstruction = 2 };
 enum InstructionField { kInstructionName = 1, kInstructionOrigin = 7 };
 enum OriginField { kOriginName = 2 };  // OpMetadata.op_name
 
-struct EventName {
-  std::string_view text;
-  std::string_view shown;
-  std::vector<std::string_view> stats;
-};
+// The statistics that are used, by their names.
+constexpr std::string_view kFacts[] = {"hlo_op",     "hlo_module", "tf_op",     "name",
+                                       "program_id", "step_num",   "Hlo Proto", "hlo_proto"};
 
 struct Stat {
   std::string_view name;
   std::string_view text;
   std::uint64_t number = 0;
+};
+
+struct EventName {
+  std::string_view text;
+  std::vector<Stat> stats;  // those that are used, each once
 };
 
 class XPlaneFile {
@@ -144,12 +149,19 @@ class XPlaneFile {
     return names;
   }
 
-  [[nodiscard]] EventName event_name(std::string_view message) const {
+  [[nodiscard]] EventName event_name(std::string_view message, const Names& names) const {
     EventName name;
     each(message, [&](const WireFields& field) {
       if (field.field() == kNameText) name.text = field.bytes();
-      if (field.field() == kNameShown) name.shown = field.bytes();
-      if (field.field() == kNameStat) name.stats.push_back(field.bytes());
+      if (field.field() != kNameStat) return;
+      const Stat fact = stat(field.bytes(), names);
+      const auto same = std::find_if(name.stats.begin(), name.stats.end(),
+                                     [&fact](const Stat& known) { return known.name == fact.name; });
+      if (same != name.stats.end()) {
+        *same = fact;
+      } else if (std::find(std::begin(kFacts), std::end(kFacts), fact.name) != std::end(kFacts)) {
+        name.stats.push_back(fact);
+      }
     });
     return name;
   }
@@ -179,9 +191,8 @@ class XPlaneFile {
     if (name_of(plane) != kPrograms) return;
     const Names names = stat_names(plane);
     each_entry(plane, kEventNames, [&](std::uint64_t /*key*/, std::string_view value) {
-      const EventName program = event_name(value);
-      for (const std::string_view message : program.stats) {
-        const Stat description = stat(message, names);
+      const EventName program = event_name(value, names);
+      for (const Stat& description : program.stats) {
         if (description.name == "Hlo Proto" || description.name == "hlo_proto") {
           read_program(program.text, description.text);
         }
@@ -190,6 +201,7 @@ class XPlaneFile {
   }
 
   void read_program(std::string_view program, std::string_view description) {
+    auto& origins = origins_[program];
     const auto within = [this](std::string_view message, int wanted, const auto& visit) {
       each(message, [&](const WireFields& field) {
         if (field.field() == wanted) visit(field.bytes());
@@ -204,8 +216,7 @@ class XPlaneFile {
             if (field.field() == kInstructionName) name = field.bytes();
             if (field.field() == kInstructionOrigin) origin = field.bytes();
           });
-          within(origin, kOriginName,
-                 [&](std::string_view given) { origins_[fmt::format("{}/{}", program, name)] = given; });
+          within(origin, kOriginName, [&](std::string_view given) { origins[name] = given; });
         });
       });
     });
@@ -224,7 +235,7 @@ class XPlaneFile {
     if (plane_name == kPrograms || lines.empty()) return;
     std::unordered_map<std::uint64_t, EventName> event_names;
     each_entry(plane, kEventNames,
-               [&](std::uint64_t key, std::string_view value) { event_names[key] = event_name(value); });
+               [&](std::uint64_t key, std::string_view value) { event_names[key] = event_name(value, names); });
     for (std::size_t i = 0; i < lines.size(); ++i) {
       std::string_view name;
       std::string_view shown;
@@ -295,12 +306,15 @@ class XPlaneFile {
     program_ = 0;
     if (const auto known = event_names.find(name); known != event_names.end()) {
       event.name = known->second.text;
-      for (const std::string_view fact : known->second.stats) take_fact(event, stat(fact, names));
+      for (const Stat& fact : known->second.stats) take_fact(event, fact);
     }
     for (const std::string_view fact : facts_) take_fact(event, stat(fact, names));
     if (!event.hlo_op.empty()) {
-      const auto origin = origins_.find(fmt::format("{}({})/{}", event.hlo_module, program_, event.hlo_op));
-      if (origin != origins_.end()) event.argument_name = origin->second;
+      const auto program = origins_.find(fmt::format("{}({})", event.hlo_module, program_));
+      if (program != origins_.end()) {
+        const auto origin = program->second.find(event.hlo_op);
+        if (origin != program->second.end()) event.argument_name = origin->second;
+      }
     }
     time_ = microseconds(line_begin, offset_ps);
     duration_ = microseconds(0, duration_ps);
@@ -318,12 +332,11 @@ class XPlaneFile {
     if (fact.name == "step_num") event.is_step = true;
   }
 
-  // A time of nanoseconds and picoseconds as Chrome traces have it. Times beyond all reason come out as they may; the
-  // recorder refuses them.
+  // A time of nanoseconds and picoseconds as Chrome traces have it. Of times beyond all reason nothing is told, and the
+  // recorder leaves the event out.
   static std::string microseconds(std::int64_t ns, std::int64_t ps) {
-    const double text = static_cast<double>(ns) / 1e3 + static_cast<double>(ps) / 1e6;
-    constexpr double kExact = 1e12;  // a double has nanoseconds up to here
-    if (text < -kExact || text > kExact) return fmt::format("{:.0f}", text);
+    constexpr std::int64_t kMost = std::int64_t{1} << 62;
+    if (ns > kMost || ns < -kMost) return {};
     const std::int64_t all = ns + ps / 1000;
     return fmt::format("{}{}.{:03}", all < 0 ? "-" : "", std::abs(all) / 1000, std::abs(all) % 1000);
   }
@@ -333,7 +346,8 @@ class XPlaneFile {
   const std::function<void(double)>& progress_;
   std::string bytes_;
   XPlaneStats stats_;
-  std::unordered_map<std::string, std::string_view> origins_;  // by "program(number)/operation"
+  // What JAX called the operations, by "program(number)" and operation.
+  std::unordered_map<std::string_view, std::unordered_map<std::string_view, std::string_view>> origins_;
 
   // Of the event that is being read.
   JsonEvent event_;

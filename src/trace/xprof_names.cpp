@@ -10,9 +10,35 @@ namespace flyball {
 namespace {
 
 // Keras gives the operations of an optimizer a scope of the optimizer's name.
-constexpr std::array<std::string_view, 14> kOptimizers{
-    "Adadelta", "Adafactor",          "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Lamb", "Lion", "Muon", "Nadam",
-    "RMSprop",  "LossScaleOptimizer", "SGD"};
+// Keras 3 writes them in lower case.
+constexpr std::array<std::string_view, 28> kOptimizers{"Adadelta",
+                                                       "Adafactor",
+                                                       "Adagrad",
+                                                       "Adam",
+                                                       "AdamW",
+                                                       "Adamax",
+                                                       "Ftrl",
+                                                       "Lamb",
+                                                       "Lion",
+                                                       "Muon",
+                                                       "Nadam",
+                                                       "RMSprop",
+                                                       "LossScaleOptimizer",
+                                                       "SGD",
+                                                       "adadelta",
+                                                       "adafactor",
+                                                       "adagrad",
+                                                       "adam",
+                                                       "adam_w",
+                                                       "adamax",
+                                                       "ftrl",
+                                                       "lamb",
+                                                       "lion",
+                                                       "muon",
+                                                       "nadam",
+                                                       "rmsprop",
+                                                       "loss_scale_optimizer",
+                                                       "sgd"};
 
 bool is_type(std::string_view text) {
   const auto letter = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
@@ -78,9 +104,11 @@ XProfName tensorflow_name(std::string_view text) {
   const std::string_view type = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
   std::string_view name = text.substr(0, colon);
   XProfName read{{}, Phase::kForward};
-  if (is_optimizer_scope(name.substr(0, name.find('/'))) || applies_gradients(type)) read.phase = Phase::kOptimizer;
+  if (applies_gradients(type)) read.phase = Phase::kOptimizer;
   while (!name.empty()) {
     const std::string_view part = take_part(name);
+    const bool is_scope = !name.empty();
+    if (is_scope && is_optimizer_scope(part)) read.phase = Phase::kOptimizer;
     if (part == "gradient_tape" || part == "gradients") {
       read.phase = Phase::kBackward;
     } else {
@@ -93,6 +121,7 @@ XProfName tensorflow_name(std::string_view text) {
 XProfName jax_name(std::string_view text) {
   if (text.ends_with(':')) text.remove_suffix(1);  // a type would follow
   XProfName read;
+  bool first = true;
   while (!text.empty()) {
     std::string_view part = take_part(text);
     for (bool unwrapped = true; unwrapped;) {
@@ -102,16 +131,22 @@ XProfName jax_name(std::string_view text) {
         if (!inner) continue;
         if (word == "transpose") read.phase = Phase::kBackward;
         if (word == "jvp" && read.phase == Phase::kUnknown) read.phase = Phase::kForward;
-        // The functions that are compiled as a whole stand before every name.
-        const bool whole = word.ends_with("jit") && (read.path.empty() || *inner == "main");
+        // The function that is compiled as a whole stands before every name.
+        const bool whole = word.ends_with("jit") && (first || *inner == "main");
         part = whole ? std::string_view() : *inner;
         unwrapped = true;
       }
     }
+    first = false;
     if (part == "rematted_computation") {
       read.phase = Phase::kBackward;
-    } else if (part != "checkpoint") {
-      append(read.path, part);
+      continue;
+    }
+    if (part == "checkpoint") continue;
+    // What was in brackets may have several parts, functions that are compiled by themselves among them.
+    while (!part.empty()) {
+      const std::string_view inner = take_part(part);
+      append(read.path, inside(inner, "jit").value_or(inner));
     }
   }
   return read;

@@ -111,6 +111,13 @@ TEST_F(RankFootprint, DevicesOfSingleRanksAndNodes) {
   EXPECT_NEAR(row(result.footprint, "m/a").energy.value(), 400.0, 1e-9);
   EXPECT_THAT(result.notes, Not(Contains(HasSubstr("changes nothing"))));
 
+  options.event_devices = {{"1/GPU:7", "GPU:1"}};
+  EXPECT_THAT(account_runs(account_request(options)).notes, Contains(HasSubstr("1/GPU:7=... changes nothing")));
+  // One power trace, however it is spelt.
+  options.event_devices = {{"1/GPU:0", "GPU:1"}};
+  options.power.push_back((folder_.path() / "." / "node.csv").string());
+  EXPECT_NEAR(account_runs(account_request(options)).footprint.measured().value(), 1050.0, 1e-9);
+
   options.event_devices.clear();
   options.power = {power("a.csv", {{"GPU:0", 100}, {"CPU:0", 50}}), power("b.csv", {{"GPU:0", 200}, {"CPU:0", 60}})};
   result = account_runs(account_request(options));
@@ -193,6 +200,20 @@ TEST_F(RankFootprint, RefusesWhatDoesNotGoTogether) {
   } catch (const UsageError& error) {
     EXPECT_THAT(error.what(), HasSubstr("or one for all ranks"));
   }
+  const auto refused = [](const AccountOptions& given, const char* words) {
+    try {
+      (void)account_runs(account_request(given));
+      ADD_FAILURE() << words;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(words));
+    }
+  };
+  options = job();
+  options.events[1] = folder_.file("later.json", R"([
+    {"ph":"X","name":"m/a","pid":"GPU 1","tid":1,"ts":5000000,"dur":1000000}])");
+  refused(options, "rank 1 begin 3.000 s after");
+  options.events[1] = folder_.file("nothing.json", "[]");
+  refused(options, "nothing ran in this trace, which is of rank 1");
   options = job();
   options.events = {options.events[0], (folder_.path() / "missing.json").string()};
   EXPECT_THROW((void)account_request(options), SystemError);
@@ -216,6 +237,9 @@ TEST(WorkClasses, ByName) {
   EXPECT_EQ(work_class("ddp/c10d::allreduce_/nccl:all_reduce", Phase::kBackward), WorkClass::kCommunicate);
   EXPECT_EQ(work_class("jit_step/all-reduce.3", Phase::kUnknown), WorkClass::kCommunicate);
   EXPECT_EQ(work_class("ncclDevKernel_AllReduce_Sum_f32_RING_LL", Phase::kUnknown), WorkClass::kCommunicate);
+  EXPECT_EQ(work_class("head/psum", Phase::kBackward), WorkClass::kCommunicate);
+  EXPECT_EQ(work_class("train/CollectiveReduceV2", Phase::kForward), WorkClass::kCommunicate);
+  EXPECT_EQ(work_class("alltoall_dispatch/mlp/dot_general", Phase::kForward), WorkClass::kCompute);
   EXPECT_EQ(work_class("encoder/aten::to/aten::copy_", Phase::kForward), WorkClass::kCopy);
   EXPECT_EQ(work_class("Memcpy HtoD (Pinned -> Device)", Phase::kUnknown), WorkClass::kCopy);
   EXPECT_EQ(work_class("Optimizer.step#Adam.step/aten::add_", Phase::kOptimizer), WorkClass::kOptimize);

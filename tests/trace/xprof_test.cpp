@@ -33,6 +33,8 @@ TEST(XProfNames, Jax) {
   expect("jit(step)/jit(main)/jvp()/checkpoint/attention/dot", "attention/dot", Phase::kForward);
   expect("jit(step)/jit(main)/jvp()/checkpoint/rematted_computation/attention/dot", "attention/dot", Phase::kBackward);
   expect("jit(step)/jit(main)/vmap(jvp(a/b))/c", "a/b/c", Phase::kForward);
+  expect("jit(step)/jit(main)/jit(silu)/mul", "silu/mul", Phase::kUnknown);
+  expect("jit(step)/jit(main)/transpose(jvp(encoder/jit(relu)))/mul", "encoder/relu/mul", Phase::kBackward);
   expect("jit(step)/jit(main)/sgd/sub:", "sgd/sub", Phase::kUnknown);
   expect("jit(step)/jit(main)", "", Phase::kUnknown);
   expect("a(b/c", "a(b/c", Phase::kUnknown);
@@ -51,6 +53,9 @@ TEST(XProfNames, TensorFlow) {
   expect("gradient_tape/sequential/head/MatMul/MatMul_1:MatMul", "sequential/head/MatMul/MatMul_1", Phase::kBackward);
   expect("Adam_1/sub_3:Sub", "Adam_1/sub_3", Phase::kOptimizer);
   expect("Adam/gradients/AddN:AddN", "Adam/AddN", Phase::kBackward);
+  expect("StatefulPartitionedCall/SGD/sub:Sub", "StatefulPartitionedCall/SGD/sub", Phase::kOptimizer);
+  expect("model/adam/mul:Mul", "model/adam/mul", Phase::kOptimizer);
+  expect("model/layer/adam:Mul", "model/layer/adam", Phase::kForward);
   expect("update/x:ResourceApplyAdam", "update/x", Phase::kOptimizer);
   expect("Adaptive/sub:Sub", "Adaptive/sub", Phase::kForward);
   for (const std::string_view other : {"TfrtCpuExecutable::Execute", "EagerLocalExecute: __inference_step_720", "train",
