@@ -20,9 +20,9 @@ struct RankFile {
 
 // Opens the traces, at least one. A device's name in `options.device_names` may be of one rank, "3/GPU:0", which comes
 // before the entry of all ranks, "GPU:0". The stats are those of all traces together: sums of counts, the earliest
-// beginning, the latest end. Throws what open_event_trace() throws, and InputError where nothing ran on a rank, or its times do
-// not meet those of the others. The tables must outlive the result. Cost of next():
-// linear in the number of ranks.
+// beginning, the latest end. Throws what open_event_trace() throws, and InputError where nothing ran on a rank, or its
+// times do not meet those of the others. The tables must outlive the result. Cost of next(): linear in the number of
+// ranks.
 [[nodiscard]] std::unique_ptr<EventTrace> open_ranked_traces(const std::vector<RankFile>& files,
                                                              const EventTraceOptions& options,
                                                              OperationTable& operations, DeviceTable& devices);
