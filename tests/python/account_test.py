@@ -62,7 +62,7 @@ def test_its_arguments_are_the_described_options():
 def test_says_what_is_wrong(traces, tmp_path):
     events, power = traces
     with pytest.raises(flyball.UsageError, match="sensor_window_s is for the methods auto and regress"):
-        flyball.account(events, power, sensor_window_s=0.1)
+        flyball.account(events, power, method="sweep", sensor_window_s=0.1)
     with pytest.raises(flyball.UsageError, match="give one of: auto, sweep, regress, both"):
         flyball.account(events, power, method="guess")
     with pytest.raises(flyball.UsageError, match="events"):

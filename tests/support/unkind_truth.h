@@ -140,9 +140,10 @@ inline UnkindTruth make_unkind_truth(const UnkindShape& shape, std::uint64_t see
   const auto period = static_cast<std::size_t>(shape.period / kTick);
   const auto lag = static_cast<std::size_t>(shape.lag / kTick);
   std::size_t stamp = 0;
+  const auto most_late = static_cast<std::size_t>(shape.late / kTick);
   double before = 0.0;
-  for (std::size_t t = period; t + static_cast<std::size_t>(shape.late / kTick) <= size; t += period) {
-    const std::size_t next = t + static_cast<std::size_t>(static_cast<double>(shape.late / kTick) * uniform());
+  for (std::size_t t = period; t + most_late <= size; t += period) {
+    const std::size_t next = t + static_cast<std::size_t>(static_cast<double>(most_late) * uniform());
     const double counted = joules[t > lag ? t - lag : 0];
     const double mean = (counted - before) / (static_cast<double>(next - stamp) * seconds);
     truth.readings.push_back({static_cast<Nanoseconds>(stamp) * kTick, static_cast<Nanoseconds>(next) * kTick, 0,
