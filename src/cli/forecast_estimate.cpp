@@ -20,7 +20,6 @@
 #include "forecast/estimate_bill.h"
 #include "forecast/hardware_table.h"
 #include "report/estimate_report.h"
-#include "report/forecast_report.h"
 
 namespace flyball {
 namespace {
@@ -163,10 +162,9 @@ void run_estimate(const EstimateOptions& options, const std::string& command) {
   }
   if (options.out) {
     const std::filesystem::path folder(*options.out);
-    const EnergySheet sheet = sheet_of_estimate(report);
     write_text_file(folder / "estimate.json", estimate_json(report));
-    write_text_file(folder / "forecast.html", forecast_html({&sheet, &charges.tariff, {}, command}));
-    if (options.format != "json") text += fmt::format("\nwrote {}\n", (folder / "forecast.html").string());
+    write_text_file(folder / "estimate.html", estimate_html(report, command));
+    if (options.format != "json") text += fmt::format("\nwrote {}\n", (folder / "estimate.html").string());
   }
   print_result(text);
 }
@@ -207,7 +205,7 @@ void add_forecast_estimate(const Command& forecast, const std::string& command_l
   add_value(command, "--write", options->run, parse_path, "RUN.toml",
             "write the estimate as a run description, to be measured stage by stage");
   add_format(command, options->format);
-  add_value(command, "--out", options->out, parse_path, "DIR", "write forecast.html and estimate.json there");
+  add_value(command, "--out", options->out, parse_path, "DIR", "write estimate.html and estimate.json there");
   command.footer(
       "Examples:\n"
       "  flyball forecast estimate --gpu h100 --gpus 512 --params 70B --tokens 2T\n"

@@ -10,8 +10,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/record_codec.h"
+#include "draw/html_page.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
+#include "forecast/bill.h"
+#include "report/forecast_report.h"
 
 namespace flyball {
 namespace {
@@ -129,6 +132,31 @@ std::optional<std::string> start_line(const EstimateReport& report) {
                      format_fixed(report.charges->tariff.start.value() / 3600.0, 2));
 }
 
+// The middle of the energies, for the picture.
+EnergySheet energy_of(const Estimate& estimate) {
+  const auto joules = [](double kwh) { return Joules(kwh * 3.6e6); };
+  const Joules gpus = joules(estimate.gpu_kwh.middle);
+  const Joules host = joules(estimate.node_kwh.middle) - gpus;
+  const Joules site = joules(estimate.site_kwh.middle) - gpus - host;
+  EnergySheet sheet;
+  sheet.energy = gpus + host + site;
+  sheet.stages = {{"GPUs", gpus, {}}, {"host, network, fans, supplies", host, {}}, {"cooling, distribution", site, {}}};
+  return sheet;
+}
+
+std::string html_table_of(const std::vector<EstimateRow>& rows, bool with_source) {
+  std::vector<std::string> headings = {with_source ? "factor" : "result", "unit", "low", "middle", "high"};
+  if (with_source) headings.emplace_back("from");
+  HtmlTable table(headings);
+  for (const EstimateRow& row : rows) {
+    std::vector<std::string> cells = {row.name, row.unit, three_digits(row.value.low), three_digits(row.value.middle),
+                                      three_digits(row.value.high)};
+    if (with_source) cells.push_back(row.from);
+    table.row(cells);
+  }
+  return table.str();
+}
+
 Json json_of(const ValueRange& range) { return {{"low", range.low}, {"middle", range.middle}, {"high", range.high}}; }
 
 }  // namespace
@@ -166,26 +194,29 @@ std::string estimate_json(const EstimateReport& report) {
   return json.dump(2) + "\n";
 }
 
-EnergySheet sheet_of_estimate(const EstimateReport& report) {
+std::string estimate_html(const EstimateReport& report, const std::string& command) {
   const Estimate& estimate = *report.estimate;
-  const auto joules = [](double kwh) { return Joules(kwh * 3.6e6); };
-  const Joules gpus = joules(estimate.gpu_kwh.middle);
-  const Joules host = joules(estimate.node_kwh.middle) - gpus;
-  const Joules site = joules(estimate.site_kwh.middle) - gpus - host;
-  EnergySheet sheet;
-  sheet.name = title_of(estimate.request);
-  sheet.notes = {"Nothing was measured: every figure is the middle of a range."};
-  for (const std::string& line : sources_of(report)) sheet.notes.push_back(line);
-  sheet.energy = gpus + host + site;
-  sheet.duration = Seconds(estimate.seconds.middle);
-  sheet.count = estimate.request.tokens;
-  sheet.counted = "tokens";
-  sheet.interval =
-      EnergyInterval{estimate.request.confidence, joules(estimate.site_kwh.low), joules(estimate.site_kwh.high)};
-  sheet.stages = {{"GPUs", gpus, {}}, {"host, network, fans, supplies", host, {}}, {"cooling, distribution", site, {}}};
-  sheet.components = {{"accelerator", gpus}, {"rest of the nodes", host}, {"site", site}};
-  sheet.node_types = {{std::string(estimate.request.gpu->name), estimate.request.gpus, sheet.energy, std::nullopt}};
-  return sheet;
+  const EnergySheet sheet = energy_of(estimate);
+  std::string body = fmt::format(
+      "<p>Nothing was measured: with a probability of {:g}&nbsp;% the true value lies between low and high.</p>\n",
+      estimate.request.confidence * 100.0);
+  body += html_table_of(result_rows(report), false);
+  if (const auto line = start_line(report)) body += fmt::format("<p>{}</p>\n", escape_markup(*line));
+  body += "<h2>Where the energy goes</h2>\n<p>Of the middle.</p>\n";
+  body += in_both_widths([&](int width) { return energy_bars(sheet, width); });
+  body += "<h2>What it rests on</h2>\n" + html_table_of(factor_rows(estimate), true) + "<ul class=\"note\">";
+  for (const std::string& line : sources_of(report)) body += "<li>" + escape_markup(line) + "</li>";
+  body += "</ul>\n";
+  const std::string headline =
+      fmt::format("<strong>{}&nbsp;kWh</strong>, between {} and {}, in {} days.",
+                  three_digits(estimate.site_kwh.middle), three_digits(estimate.site_kwh.low),
+                  three_digits(estimate.site_kwh.high), three_digits(estimate.seconds.middle / 86400.0));
+  return html_document({.title = title_of(estimate.request),
+                        .headline = headline,
+                        .body = std::move(body),
+                        .commands = {command},
+                        .closing = {},
+                        .files = {}});
 }
 
 }  // namespace flyball

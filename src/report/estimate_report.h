@@ -1,10 +1,9 @@
-// Shows an estimate to people and programs: as text, as JSON, and as the page of a forecast.
+// Shows an estimate to people and programs: as text, as JSON, and as a page.
 #pragma once
 
 #include <optional>
 #include <string>
 
-#include "forecast/bill.h"
 #include "forecast/estimate.h"
 #include "forecast/estimate_bill.h"
 
@@ -23,7 +22,8 @@ struct EstimateReport {
 // Returns the estimate as JSON; docs/formats/forecast.md describes its keys.
 [[nodiscard]] std::string estimate_json(const EstimateReport& report);
 
-// Returns the estimate in the form in which every forecast is shown.
-[[nodiscard]] EnergySheet sheet_of_estimate(const EstimateReport& report);
+// Returns a page of HTML that needs no network: the ranges, where the energy goes, and what the figures were taken
+// from. `command` is the command line that made it.
+[[nodiscard]] std::string estimate_html(const EstimateReport& report, const std::string& command);
 
 }  // namespace flyball

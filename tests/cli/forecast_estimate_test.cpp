@@ -58,9 +58,10 @@ TEST(ForecastEstimate, PageShowsTheBill) {
   const std::string out = (folder.path() / "page").string();
   const Ran ran = run_flyball(estimate_of({"--out", out, "--region", "FRA", "--price", "0.2"}));
   ASSERT_EQ(ran.status, 0) << ran.err;
-  const std::string page = file_text(out + "/forecast.html");
+  const std::string page = file_text(out + "/estimate.html");
   EXPECT_THAT(page, HasSubstr("Nothing was measured"));
-  EXPECT_THAT(page, HasSubstr("CO2 (kg)"));
+  EXPECT_THAT(page, HasSubstr("CO2</th><td>kg</td>"));
+  EXPECT_THAT(page, HasSubstr("Where the energy goes"));
 }
 
 TEST(ForecastEstimate, RefusesWhatCannotBeAndSaysHow) {
