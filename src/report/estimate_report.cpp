@@ -202,7 +202,7 @@ std::string estimate_html(const EstimateReport& report, const std::string& comma
       estimate.request.confidence * 100.0);
   body += html_table_of(result_rows(report), false);
   if (const auto line = start_line(report)) body += fmt::format("<p>{}</p>\n", escape_markup(*line));
-  body += "<h2>Where the energy goes</h2>\n<p>Of the middle.</p>\n";
+  body += "<h2>Where the energy goes</h2>\n<p>Of the middle values.</p>\n";
   body += in_both_widths([&](int width) { return energy_bars(sheet, width); });
   body += "<h2>What it rests on</h2>\n" + html_table_of(factor_rows(estimate), true) + "<ul class=\"note\">";
   for (const std::string& line : sources_of(report)) body += "<li>" + escape_markup(line) + "</li>";

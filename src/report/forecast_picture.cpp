@@ -76,6 +76,7 @@ SvgCanvas energy_bars(const EnergySheet& sheet, int width) {
     for (const EnergySheet::Nodes& type : sheet.node_types) bars.back().parts.push_back({type.name, type.energy});
   }
   for (std::size_t k = 1; k < bars.size(); ++k) bars[k].parts = visible_parts(std::move(bars[k].parts), sheet.energy);
+  std::erase_if(bars, [](const Bar& bar) { return bar.parts.empty(); });
   constexpr double kBar = 30.0;
   constexpr double kLegend = 17.0;
   const double legend_rows = width < 600 ? 5.0 : 2.0;
