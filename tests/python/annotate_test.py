@@ -207,6 +207,7 @@ def train(steps):
 with flyball.account(model, steps=3, warmup=2, name="net", folder=sys.argv[1]) as a:
     train(9)
 print(a)
+assert a.footprint.steps["count"] == 3 and str(a).startswith("a step takes"), a.footprint.steps
 names = {(row["name"], row["phase"]) for row in a.rows}
 assert any(name.startswith("net/0/aten::linear") and phase == "forward" for name, phase in names), names
 assert any(name.startswith("net/2/AddmmBackward0") and phase == "backward" for name, phase in names), names

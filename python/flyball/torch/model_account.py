@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.autograd import profiler
 
 from flyball._native import UsageError
 from flyball.accounting import Footprint, account
@@ -57,6 +58,8 @@ class ModelAccount:
 
     def _before_step(self, *_: Any) -> None:
         self._calls += 1
+        if self._running:
+            self._step.__exit__(None, None, None)
         if self._calls == self._warmup + 1:
             self._profile = Profile()
             self._begin_s = time.monotonic()
@@ -64,6 +67,9 @@ class ModelAccount:
             self._running = True
         elif self._running and self._calls == self._warmup + self._steps + 1:
             self._stop()
+        if self._running:  # as PyTorch's own schedules mark their steps
+            self._step = profiler.record_function(f"ProfilerStep#{self._calls}")
+            self._step.__enter__()
 
     def _stop(self) -> None:
         self._running = False
@@ -75,6 +81,7 @@ class ModelAccount:
             self._hook.remove()
             self._annotation.remove()
             if self._running:
+                self._step.__exit__(None, None, None)
                 self._stop()
             if kind is None:
                 self._account()
@@ -112,6 +119,13 @@ class ModelAccount:
         return [(f"{row['energy_j']:.3f}", f"{100 * row['energy_j'] / attributed:.1f}", f"{row['mean_power_w']:.1f}",
                  row["phase"], row["device"], row["name"]) for row in self.rows[:most]]
 
+    def _of_steps(self) -> list[str]:
+        steps = self.footprint.steps
+        if not steps:
+            return []
+        return [f"a step takes {steps['step_j']:.4g} J +- {steps['step_std_j']:.2g} J in {steps['step_s']:.4g} s, "
+                f"mean of {steps['count']}", ""]
+
     def __str__(self) -> str:
         if self.footprint is None:
             return "not accounted yet"
@@ -119,7 +133,7 @@ class ModelAccount:
         widths = [max(len(row[i]) for row in table) for i in range(6)]
         lines = ["  ".join(cell.rjust(width) if i < 3 else cell.ljust(width)
                            for i, (cell, width) in enumerate(zip(row, widths))).rstrip() for row in table]
-        return "\n".join([*lines, "", *self.notes])
+        return "\n".join([*self._of_steps(), *lines, "", *self.notes])
 
     def _repr_html_(self) -> str:
         """The table in a notebook."""
@@ -128,5 +142,5 @@ class ModelAccount:
         head = "".join(f"<th>{name}</th>" for name in ("J", "%", "W", "pass", "device", "name"))
         body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
                        for row in self._table())
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in [*self._of_steps(), *self.notes] if note)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
