@@ -46,6 +46,8 @@ class History::Tables {
     database_.begin_writing();
     database_.execute("PRAGMA synchronous=NORMAL");
     refuse_other_files();
+    // As a whole: tables without their format's number would be another program's to the next server.
+    database_.execute("BEGIN");
     database_.execute(
         "CREATE TABLE IF NOT EXISTS sources(source INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT "
         "NULL, UNIQUE(kind, name))");
@@ -62,7 +64,7 @@ class History::Tables {
     drop_events_.emplace(database_, "DELETE FROM events WHERE time<?");
     told_.emplace(database_,
                   "SELECT time, kind, text FROM events WHERE source=? AND time>=? AND time<? ORDER BY event");
-    database_.execute(fmt::format("PRAGMA user_version={}", kFormat).c_str());
+    database_.execute(fmt::format("PRAGMA user_version={}; COMMIT", kFormat).c_str());
     read_sources();
     for (std::size_t table = 0; table < tables_.size(); ++table) {
       for (const auto& [name, source] : made_[table].sources) made_[table].fresh.insert(source);

@@ -183,6 +183,16 @@ TEST(History, AFileOfBeforeGetsTheFiguresThatCameLater) {
   EXPECT_THAT(figures_of(rows, 1), ElementsAre(-1.0, 51.0)) << "-1: unknown";
 }
 
+// As where a server is killed while it makes the file: here a table cannot be made, and the first one is given up again.
+TEST(History, AFileThatWasNotMadeWholeIsMadeAnew) {
+  const TempFolder folder;
+  const std::string path = folder / "history.db";
+  EXPECT_THROW(History(path, {{"nodes", {{"power_w"}}}, {"jobs", {{"no column)"}}}}), Error);
+  Past past(path);
+  past.add(kBegin, "n1", 100.0);
+  EXPECT_THAT(figures_of(past.read("n1", kBegin, kBegin + 10, kBegin + 10), 0), ElementsAre(100.0));
+}
+
 TEST(History, RefusesOtherFiles) {
   const TempFolder folder;
   const std::string text = folder.file("notes.db", std::string(8192, 'x'));
