@@ -183,7 +183,7 @@ TEST(History, AFileOfBeforeGetsTheFiguresThatCameLater) {
   EXPECT_THAT(figures_of(rows, 1), ElementsAre(-1.0, 51.0)) << "-1: unknown";
 }
 
-// As where a server is killed while it makes the file: here a table cannot be made, and the first one is given up again.
+// As where a server is killed while it makes the file: here a table cannot be made, and the one before it is given up.
 TEST(History, AFileThatWasNotMadeWholeIsMadeAnew) {
   const TempFolder folder;
   const std::string path = folder / "history.db";
