@@ -18,7 +18,7 @@ constexpr double kTpuV4 = 275e12;
 constexpr double kA100Load = 278.0 / 300.0;
 constexpr double kV100Load = 223.4 / 250.0;
 
-constexpr std::array kGpus = {
+constexpr std::array kTrainingGpus = {
     TrainingGpu{"v100", "NVIDIA V100 SXM2", kV100, Watts(300), kV100Load, "NVIDIA V100 data sheet, page 1"},
     TrainingGpu{"a100", "NVIDIA A100 SXM4", kA100, Watts(400), kA100Load, "NVIDIA A100 data sheet, page 1"},
     TrainingGpu{"h100", "NVIDIA H100 SXM5", kH100, Watts(700), std::nullopt,
@@ -126,7 +126,7 @@ bool same_word(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::span<const TrainingGpu> gpu_models() { return kGpus; }
+std::span<const TrainingGpu> gpu_models() { return kTrainingGpus; }
 std::span<const PublishedRun> calibrating_runs() { return kRuns; }
 std::span<const PublishedFigure> load_shares() { return kLoads; }
 std::span<const PublishedFigure> node_factors() { return kNodes; }
@@ -139,7 +139,7 @@ std::string_view region_source() {
 }
 
 const TrainingGpu* find_gpu_model(std::string_view name) {
-  for (const TrainingGpu& gpu : kGpus) {
+  for (const TrainingGpu& gpu : kTrainingGpus) {
     if (same_word(gpu.name, name)) return &gpu;
   }
   return nullptr;
