@@ -19,8 +19,6 @@
 namespace flyball {
 namespace {
 
-constexpr std::size_t kTellingBytes = 16;
-
 // Whether one of the words is between two quotes. There are many quotes, so that one pass looks for all words.
 bool quotes(std::string_view text, std::initializer_list<std::string_view> words) {
   for (std::size_t open = text.find('"'); open != std::string_view::npos;) {
@@ -77,7 +75,7 @@ std::unique_ptr<EventTrace> read_space(ByteSource& bytes, const EventTraceOption
 
 std::unique_ptr<EventTrace> read_trace(ByteSource& bytes, const EventTraceOptions& options, OperationTable& operations,
                                        DeviceTable& devices) {
-  if (is_xplane(bytes.peek(kTellingBytes))) return read_space(bytes, options, operations, devices);
+  if (is_xplane(bytes)) return read_space(bytes, options, operations, devices);
   JsonEventReader reader(bytes);
   const EventFormat format = options.format == EventFormat::kDetect ? detect(reader) : options.format;
   auto records = std::make_unique<EventRecords>();

@@ -20,7 +20,6 @@ namespace flyball {
 namespace {
 
 constexpr OperationId kNotYet = std::numeric_limits<OperationId>::max();
-constexpr std::size_t kTellingBytes = 16;
 
 // The names that hold for a rank: those of all ranks, and its own, which say the rank before a slash.
 std::map<std::string, std::string, std::less<>> names_of(const EventTraceOptions& options, int rank) {
@@ -186,7 +185,7 @@ std::unique_ptr<EventTrace> open_ranked_traces(const std::vector<RankFile>& file
 
 int rank_in_trace(const std::string& path) {
   ByteSource bytes(path);
-  if (is_xplane(bytes.peek(kTellingBytes))) return kNoRank;
+  if (is_xplane(bytes)) return kNoRank;
   return JsonEventReader(bytes).rank();
 }
 

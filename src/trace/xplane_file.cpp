@@ -21,7 +21,8 @@ namespace flyball {
 namespace {
 
 constexpr std::string_view kMend = "copy the file again from where the profiler wrote it";
-constexpr std::size_t kBlock = std::size_t{1} << 20;
+constexpr std::size_t kTellingBytes = 16;  // among them control characters, which no text has
+constexpr std::size_t kReadAtOnce = std::size_t{1} << 20;
 constexpr std::size_t kLongest = std::numeric_limits<int>::max();  // what Protocol Buffers can read
 constexpr std::string_view kPrograms = "/host:metadata";
 constexpr std::string_view kEnvironment = "Task Environment";
@@ -95,12 +96,12 @@ class XPlaneFile {
   }
 
   void read_bytes() {
-    std::size_t got = kBlock;
-    while (got == kBlock) {
+    std::size_t got = kReadAtOnce;
+    while (got == kReadAtOnce) {
       const std::size_t have = bytes_.size();
-      if (have + kBlock > kLongest) refuse("it is longer than 2 GiB; profile fewer steps");
-      bytes_.resize(have + kBlock);
-      got = source_.read(bytes_.data() + have, kBlock);
+      if (have + kReadAtOnce > kLongest) refuse("it is longer than 2 GiB; profile fewer steps");
+      bytes_.resize(have + kReadAtOnce);
+      got = source_.read(bytes_.data() + have, kReadAtOnce);
       bytes_.resize(have + got);
     }
     if (source_.cut_off()) refuse("its gzip stream is cut off");
@@ -359,7 +360,8 @@ class XPlaneFile {
 
 }  // namespace
 
-bool is_xplane(std::string_view beginning) {
+bool is_xplane(ByteSource& bytes) {
+  const std::string_view beginning = bytes.peek(kTellingBytes);
   return std::any_of(beginning.begin(), beginning.end(),
                      [](unsigned char c) { return c < 0x20 && c != '\t' && c != '\n' && c != '\r'; });
 }

@@ -22,8 +22,8 @@ struct XPlaneStats {
   Nanoseconds base_time = 0;     // Unix time of the profile's beginning, where the file says so; else 0
 };
 
-// Whether a file that begins so is no text.
-[[nodiscard]] bool is_xplane(std::string_view beginning);
+// Whether the bytes are no text, as their beginning tells. Must be called before they are read.
+[[nodiscard]] bool is_xplane(ByteSource& bytes);
 
 // Calls `take` for every event as it would stand in XProf's Chrome trace: first the names of processes (planes) and
 // threads (lines), then a plane's events. An operation of XLA has the name that JAX gave it as the argument `name`.
