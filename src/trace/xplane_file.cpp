@@ -42,8 +42,8 @@ enum StatField {
   kStatBytes = 6,
   kStatReference = 7
 };
-enum ProgramField { kModule = 1 };      // HloProto
-enum ModuleField { kComputation = 3 };  // HloModuleProto
+enum ProgramField { kProgramModule = 1 };  // HloProto
+enum ModuleField { kComputation = 3 };     // HloModuleProto
 enum ComputationField { kInstruction = 2 };
 enum InstructionField { kInstructionName = 1, kInstructionOrigin = 7 };
 enum OriginField { kOriginName = 2 };  // OpMetadata.op_name
@@ -208,7 +208,7 @@ class XPlaneFile {
         if (field.field() == wanted) visit(field.bytes());
       });
     };
-    within(description, kModule, [&](std::string_view module) {
+    within(description, kProgramModule, [&](std::string_view module) {
       within(module, kComputation, [&](std::string_view computation) {
         within(computation, kInstruction, [&](std::string_view instruction) {
           std::string_view name;
