@@ -99,7 +99,7 @@ long parse_gpu_count(std::string_view option, std::string_view text) {
 
 std::string known_gpus() {
   std::string names;
-  for (const TrainingGpu& gpu : gpu_models()) names += fmt::format("{}{}", names.empty() ? "" : ", ", gpu.name);
+  for (const TrainingGpu& gpu : training_gpus()) names += fmt::format("{}{}", names.empty() ? "" : ", ", gpu.name);
   return names;
 }
 

@@ -126,7 +126,7 @@ bool same_word(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::span<const TrainingGpu> gpu_models() { return kTrainingGpus; }
+std::span<const TrainingGpu> training_gpus() { return kTrainingGpus; }
 std::span<const PublishedRun> calibrating_runs() { return kRuns; }
 std::span<const PublishedFigure> load_shares() { return kLoads; }
 std::span<const PublishedFigure> node_factors() { return kNodes; }

@@ -62,7 +62,7 @@ struct RegionIntensity {
   double grams_per_kwh;
 };
 
-[[nodiscard]] std::span<const TrainingGpu> gpu_models();
+[[nodiscard]] std::span<const TrainingGpu> training_gpus();
 [[nodiscard]] std::span<const PublishedRun> calibrating_runs();
 [[nodiscard]] std::span<const PublishedFigure> load_shares();   // GPU power while training over its limit
 [[nodiscard]] std::span<const PublishedFigure> node_factors();  // node's power over that of its GPUs
