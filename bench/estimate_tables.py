@@ -3,7 +3,7 @@
 
     python3 bench/estimate_tables.py --program build/flyball                                        # print
     python3 bench/estimate_tables.py --program build/flyball --write docs/forecast-estimates.md     # rewrite in place
-    python3 bench/estimate_tables.py --program build/flyball --check docs/forecast-estimates.md     # fail on differences
+    python3 bench/estimate_tables.py --program build/flyball --check docs/forecast-estimates.md  # fail on differences
 
 Only the printed figures are stored here. The estimates get the GPU, the parameters and the tokens, nothing else; a
 site's PUE where the printed energy has it. The factors are those of decision 113: with a figure beyond, it exits 1.
@@ -12,15 +12,14 @@ Standard library only.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
-import re
 import subprocess
 import sys
 from pathlib import Path
 
-PLACE = re.compile(r"(<!-- table -->\n).*?(<!-- end of table -->)", re.DOTALL)
+import document_table
+
 
 HOURS_FACTOR = 2.5
 ENERGY_FACTOR = 3.0
@@ -113,28 +112,14 @@ def table(program: Path) -> tuple[str, list[str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=Path, default=Path("build/flyball"), help="default: build/flyball")
-    target = parser.add_mutually_exclusive_group()
-    target.add_argument("--write", type=Path, metavar="FILE", help="rewrite the table of this document")
-    target.add_argument("--check", type=Path, metavar="FILE", help="exit 1 when this document's table differs")
-    options = parser.parse_args()
-    program = options.program.resolve()
-    if not program.is_file():
-        sys.exit(f"{options.program}: no such program; build it with make build, or name it with --program")
-    made, beyond = table(program)
-    path = options.write or options.check
-    if path:
-        document = path.read_text(encoding="utf-8")
-        if len(PLACE.findall(document)) != 1:
-            sys.exit(f"{path}: <!-- table --> and <!-- end of table --> must stand once each")
-        filled = PLACE.sub(lambda place: f"{place[1]}\n{made}\n\n{place[2]}", document)
-        if options.write and filled != document:
-            path.write_text(filled, encoding="utf-8")
-        if options.check and filled != document:
-            sys.exit(f"{path}: its table is out of date; run bench/estimate_tables.py --write {path}")
-    else:
-        print(made)
+    beyond: list[str] = []
+
+    def judged(program: Path) -> str:
+        made, found = table(program)
+        beyond.extend(found)
+        return made
+
+    document_table.run("bench/estimate_tables.py", __doc__, judged)
     if beyond:
         sys.exit("beyond the factor that was stated beforehand:\n" + "\n".join(beyond))
 

@@ -11,7 +11,6 @@ Only the printed figures are stored here. In the document the table stands betwe
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import subprocess
@@ -19,9 +18,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+import document_table
+
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples" / "forecast"
-PLACE = re.compile(r"(<!-- table -->\n).*?(<!-- end of table -->)", re.DOTALL)
 ACTIVE = '# active = ["processor", "memory"]'  # in vit-mt128.toml
 
 AGREES = "agrees to rounding"
@@ -125,30 +125,5 @@ def table(program: Path) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=Path, default=Path("build/flyball"), help="default: build/flyball")
-    target = parser.add_mutually_exclusive_group()
-    target.add_argument("--write", type=Path, metavar="FILE", help="rewrite the table of this document")
-    target.add_argument("--check", type=Path, metavar="FILE", help="exit 1 when this document's table differs")
-    options = parser.parse_args()
-    program = options.program.resolve()
-    if not program.is_file():
-        sys.exit(f"{options.program}: no such program; build it with make build, or name it with --program")
-    made = table(program)
-    path = options.write or options.check
-    if not path:
-        print(made)
-        return
-    document = path.read_text(encoding="utf-8")
-    if len(PLACE.findall(document)) != 1:
-        sys.exit(f"{path}: <!-- table --> and <!-- end of table --> must stand once each")
-    filled = PLACE.sub(lambda place: f"{place[1]}\n{made}\n\n{place[2]}", document)
-    if options.write and filled != document:
-        path.write_text(filled, encoding="utf-8")
-    if options.check and filled != document:
-        sys.exit(f"{path}: its table is out of date; run bench/forecast_tables.py --write {path}")
-
-
 if __name__ == "__main__":
-    main()
+    document_table.run("bench/forecast_tables.py", __doc__, table)
