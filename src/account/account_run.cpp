@@ -126,11 +126,12 @@ class AccountRun {
   void find_clock();
   void check_clock(bool warn);
   [[nodiscard]] std::vector<ShareInterval> shares_of_processors() const;
+  [[nodiscard]] FootprintDevice* device_named(DeviceId id);  // none where no trace of this run names it
   void attribute_all();
-  void attribute_power(const std::vector<ShareInterval>& shares);
-  void measure_communication(const std::vector<ShareInterval>& shares);
+  void attribute_power();
+  void measure_communication();
   void note_fits(const std::vector<RegressionFit>& fits);
-  void add_rest(const std::vector<ProgramPower::Rest>& rest, bool divided);
+  void add_rest(const std::vector<ProgramPower::Rest>& rest);
   [[nodiscard]] AttributionOptions attribution_options() const;
   [[nodiscard]] Footprint footprint_of(const Attribution& attribution) const;
   void note_devices();
@@ -144,7 +145,8 @@ class AccountRun {
   DeviceTable& devices_;
   std::unique_ptr<EventTrace> events_;
   std::unique_ptr<PowerTrace> power_;
-  Nanoseconds shift_ = 0;  // added to the events' times
+  std::vector<ShareInterval> shares_;  // of processors, by jiffies; empty: all is the program's
+  Nanoseconds shift_ = 0;              // added to the events' times
   Footprint footprint_;
   std::vector<OperationShare> fitted_;  // of devices that a regression decides
   FootprintNotes notes_;
@@ -339,44 +341,48 @@ void AccountRun::tell_events(AccountedEvents& accounted) {
   power_->rewind(0);
   const Progress progress = progress_of("telling events");
   WatchedEvents events(*events_, progress);
-  const std::vector<ShareInterval> shares = shares_of_processors();
-  ProgramPower power(*power_, shares, devices_);
+  ProgramPower power(*power_, shares_, devices_);
   accounted.begin(std::min(events_->stats().first, power_->stats().first), operations_, devices_);
   account_events(events, power, settings_.multiplicity, fitted_, accounted);
 }
 
 void AccountRun::attribute_all() {
-  const std::vector<ShareInterval> shares = shares_of_processors();
-  attribute_power(shares);
+  shares_ = shares_of_processors();
+  attribute_power();
   if (!events_->stats().steps.empty()) {
     power_->rewind(0);
-    ProgramPower again(*power_, shares, devices_);
+    ProgramPower again(*power_, shares_, devices_);
     footprint_.steps = energy_of_steps(events_->stats().steps, again, devices_);
   }
-  measure_communication(shares);
+  measure_communication();
+}
+
+FootprintDevice* AccountRun::device_named(DeviceId id) {
+  for (FootprintDevice& device : footprint_.devices) {
+    if (device.device == devices_.name(id)) return &device;
+  }
+  return nullptr;
 }
 
 // Adds what of a processor's energy was not the program's.
-void AccountRun::add_rest(const std::vector<ProgramPower::Rest>& rest, bool divided) {
+void AccountRun::add_rest(const std::vector<ProgramPower::Rest>& rest) {
   for (std::size_t i = 0; i < rest.size(); ++i) {
-    const std::string& name = devices_.name(static_cast<DeviceId>(i));
-    for (FootprintDevice& device : footprint_.devices) {
-      if (device.device != name) continue;
-      device.other_processes = Joules(rest[i].other);
-      device.system = Joules(rest[i].system);
-      device.monitor = Joules(rest[i].monitor);
-      device.measured += Joules(rest[i].other + rest[i].system + rest[i].monitor);
-      if (divided && rest[i].uncovered > 0.001 * device.measured.value()) {
-        notes_.push_back(
-            fmt::format("{}: {:.3f} s with {:.3f} J lie outside the jiffies and were not divided among processes", name,
-                        to_seconds(rest[i].uncovered_time).value(), rest[i].uncovered));
-      }
+    FootprintDevice* device = device_named(static_cast<DeviceId>(i));
+    if (device == nullptr) continue;
+    device->other_processes = Joules(rest[i].other);
+    device->system = Joules(rest[i].system);
+    device->monitor = Joules(rest[i].monitor);
+    device->measured += Joules(rest[i].other + rest[i].system + rest[i].monitor);
+    if (!shares_.empty() && rest[i].uncovered > 0.001 * device->measured.value()) {
+      notes_.push_back(
+          fmt::format("{}: {:.3f} s with {:.3f} J lie outside the jiffies and were not divided among processes",
+                      device->device, to_seconds(rest[i].uncovered_time).value(), rest[i].uncovered));
     }
   }
 }
 
 // Sweeps once more, where anything communicates.
-void AccountRun::measure_communication(const std::vector<ShareInterval>& shares) {
+void AccountRun::measure_communication() {
   std::vector<bool> communicates(operations_.size());
   bool any = false;
   for (std::size_t i = 0; i < communicates.size(); ++i) {
@@ -387,13 +393,11 @@ void AccountRun::measure_communication(const std::vector<ShareInterval>& shares)
   if (!any) return;
   events_->rewind(shift_);
   power_->rewind(0);
-  ProgramPower power(*power_, shares, devices_);
+  ProgramPower power(*power_, shares_, devices_);
   const std::vector<CommunicationTime> times =
       communication_time(*events_, power, [&communicates](OperationId id) { return communicates[id]; });
   for (std::size_t i = 0; i < times.size(); ++i) {
-    for (FootprintDevice& device : footprint_.devices) {
-      if (device.device == devices_.name(static_cast<DeviceId>(i))) device.communication = times[i];
-    }
+    if (FootprintDevice* device = device_named(static_cast<DeviceId>(i))) device->communication = times[i];
   }
 }
 
@@ -408,14 +412,14 @@ Footprint AccountRun::footprint_of(const Attribution& attribution) const {
   return footprint;
 }
 
-void AccountRun::attribute_power(const std::vector<ShareInterval>& shares) {
+void AccountRun::attribute_power() {
   const Progress progress = progress_of("attributing");
   std::vector<ProgramPower::Rest> rest;
   const Traces traces = [&](const TracePass& pass) {
     events_->rewind(shift_);
     power_->rewind(0);
     WatchedEvents events(*events_, progress);
-    ProgramPower power(*power_, shares, devices_);
+    ProgramPower power(*power_, shares_, devices_);
     pass(events, power);
     rest = power.rest();
   };
@@ -429,7 +433,7 @@ void AccountRun::attribute_power(const std::vector<ShareInterval>& shares) {
     if (std::any_of(result.fits.begin(), result.fits.end(), fitted)) fitted_.push_back(share);
   }
   note_fits(result.fits);
-  add_rest(rest, !shares.empty());
+  add_rest(rest);
 }
 
 void AccountRun::note_fits(const std::vector<RegressionFit>& fits) {
