@@ -73,8 +73,9 @@ def account(
 ) -> Footprint | ModelAccount:
     """Gives every joule of a power trace to the operations of an event trace that ran at the time.
 
-    events: of TensorFlow, PyTorch, JAX or Chrome; power: of Flyball, nvidia-smi, Zeus, DCGM, Prometheus; several of each
-    are several runs, and the result their mean, or with ranks=True the ranks of one job, and the result their sum. `flyball messages AccountOptions` says what the others mean; they are the
+    events: of TensorFlow, PyTorch, JAX or Chrome; power: of Flyball, nvidia-smi, Zeus, DCGM, Prometheus; several of
+    each are several runs, and the result their mean, or with ranks=True the ranks of one job, and the result their sum.
+    `flyball messages AccountOptions` says what the others mean; they are the
     options of `flyball account`. Raises UsageError (a ValueError) for what these arguments may not be, DeviceError
     where a trace cannot be read, both with what is wrong and where. Other threads run meanwhile.
 

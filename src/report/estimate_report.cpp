@@ -72,16 +72,26 @@ std::vector<EstimateRow> result_rows(const EstimateReport& report) {
   return rows;
 }
 
+std::vector<std::string> cells_of(const EstimateRow& row, bool with_source) {
+  std::vector<std::string> cells = {row.name, row.unit, three_digits(row.value.low), three_digits(row.value.middle),
+                                    three_digits(row.value.high)};
+  if (with_source) cells.push_back(row.from);
+  return cells;
+}
+
 std::string table_of(const std::vector<EstimateRow>& rows, bool with_source) {
   std::vector<std::string> headings = {with_source ? "<factor" : "<result", "<unit", "low", "middle", "high"};
   if (with_source) headings.emplace_back("<from");
   TextTable table(headings);
-  for (const EstimateRow& row : rows) {
-    std::vector<std::string> cells = {row.name, row.unit, three_digits(row.value.low), three_digits(row.value.middle),
-                                      three_digits(row.value.high)};
-    if (with_source) cells.push_back(row.from);
-    table.add_row(cells);
-  }
+  for (const EstimateRow& row : rows) table.add_row(cells_of(row, with_source));
+  return table.str();
+}
+
+std::string html_table_of(const std::vector<EstimateRow>& rows, bool with_source) {
+  std::vector<std::string> headings = {with_source ? "factor" : "result", "unit", "low", "middle", "high"};
+  if (with_source) headings.emplace_back("from");
+  HtmlTable table(headings);
+  for (const EstimateRow& row : rows) table.row(cells_of(row, with_source));
   return table.str();
 }
 
@@ -142,19 +152,6 @@ EnergySheet energy_of(const Estimate& estimate) {
   sheet.energy = gpus + host + site;
   sheet.stages = {{"GPUs", gpus, {}}, {"host, network, fans, supplies", host, {}}, {"cooling, distribution", site, {}}};
   return sheet;
-}
-
-std::string html_table_of(const std::vector<EstimateRow>& rows, bool with_source) {
-  std::vector<std::string> headings = {with_source ? "factor" : "result", "unit", "low", "middle", "high"};
-  if (with_source) headings.emplace_back("from");
-  HtmlTable table(headings);
-  for (const EstimateRow& row : rows) {
-    std::vector<std::string> cells = {row.name, row.unit, three_digits(row.value.low), three_digits(row.value.middle),
-                                      three_digits(row.value.high)};
-    if (with_source) cells.push_back(row.from);
-    table.row(cells);
-  }
-  return table.str();
 }
 
 Json json_of(const ValueRange& range) { return {{"low", range.low}, {"middle", range.middle}, {"high", range.high}}; }
