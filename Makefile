@@ -169,13 +169,14 @@ monitoring: build ## check the rules and boards of packaging/ on a real Promethe
 	@scripts/python_env monitoring tests/monitoring/requirements.txt
 	@build/monitoring-venv/bin/python tests/monitoring/monitoring_test.py
 
-page: build ## try the planning server's page, and those of plans and accounts, in a real Chromium (installs Debian's)
+page: build ## try the planning server's page, and all reports, in a real Chromium (installs Debian's)
 	@scripts/setup page
 	$(STEP) "Build the simulated GPUs and the trainer" build/logs/page-build.log \
 	  cmake --build build -j $(JOBS) --target flyball_nvidia_ml flyball_cuda flyball_shared pipeline_trainer
 	@scripts/python_env page tests/page/requirements.txt
 	@build/page-venv/bin/python tests/page/footprint_test.py
 	@build/page-venv/bin/python tests/page/report_test.py
+	@build/page-venv/bin/python tests/page/time_charts_test.py
 	@build/page-venv/bin/python tests/page/page_test.py
 
 clean: ## remove everything that was built

@@ -14,15 +14,19 @@ namespace {
 std::string files_of(const HtmlPage& page, std::string_view ending) {
   std::string out;
   for (const std::string_view name : {"chart.css", "page.css", "tips.js"}) {
-    if (name.ends_with(ending)) out += embedded_file(web_files(), name);
+    if (name.ends_with(ending)) out += page_file(name);
   }
   for (const std::string_view name : page.files) {
-    if (name.ends_with(ending)) out += embedded_file(web_files(), name);
+    if (name.ends_with(ending)) out += page_file(name);
   }
   return out;
 }
 
 }  // namespace
+
+std::string_view page_file(std::string_view name) {
+  return embedded_file(name.starts_with("dygraph") ? chart_library() : web_files(), name);
+}
 
 std::string html_document(const HtmlPage& page) {
   std::string out = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";

@@ -15,10 +15,13 @@ struct HtmlPage {
   std::string body;                     // sections, each under an <h2>
   std::vector<std::string> commands;    // that made the page; none: no "Made by"
   std::string closing;                  // after the commands: the explanation of words
-  std::vector<std::string_view> files;  // scripts and styles of web/, beyond those that every page has
+  std::vector<std::string_view> files;  // for page_file(), beyond those that every page has
 };
 
 [[nodiscard]] std::string html_document(const HtmlPage& page);
+
+// Returns a script or style by its name: of web/, or of the library of charts.
+[[nodiscard]] std::string_view page_file(std::string_view name);
 
 // A picture in two drawings, of which web/page.css shows the one that fits the window. `draw` makes one of the given
 // width, in pixels.

@@ -54,4 +54,12 @@ std::string short_number(double value) {
   return grouped_number(value, value == std::round(value) ? 0 : std::clamp(3 - digits, 0, 6));
 }
 
+double rounded_number(double value, int digits) {
+  if (!(std::abs(value) > 1e-30)) return 0.0;
+  const int decimals = digits - 1 - static_cast<int>(std::floor(std::log10(std::abs(value))));
+  // Divides where digits are decimals: a product would be a neighbouring number, which takes 17 digits to write.
+  const double power = std::pow(10.0, std::abs(decimals));
+  return decimals >= 0 ? std::round(value * power) / power : std::round(value / power) * power;
+}
+
 }  // namespace flyball

@@ -33,4 +33,7 @@ struct Ticks {
 // Returns the number with about four significant digits, for hover texts and labels: "12.35", "0.1235", "1235", "75".
 [[nodiscard]] std::string short_number(double value);
 
+// Returns the finite number that has so many significant digits, for data that a page holds.
+[[nodiscard]] double rounded_number(double value, int digits);
+
 }  // namespace flyball

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "draw/web_files.h"
+#include "draw/html_page.h"
 
 namespace flyball {
 namespace {
@@ -27,8 +27,7 @@ constexpr const char* kPolicy =
 std::string joined(std::initializer_list<std::string_view> names) {
   std::string text;
   for (const std::string_view name : names) {
-    const bool is_chart = name.starts_with("dygraph");
-    text += embedded_file(is_chart ? chart_library() : web_files(), name);
+    text += page_file(name);
     text += '\n';
   }
   return text;
@@ -58,11 +57,12 @@ void add_file(Router& router, std::string path, std::string type, std::string te
 void add_page(Router& router, std::initializer_list<std::string_view> scripts) {
   add_file(router, "/", "text/html; charset=utf-8", joined({"live/page.html"}));
   add_file(router, kStylePath, "text/css; charset=utf-8",
-           joined({"dygraph.min.css", "chart.css", "page.css", "timeline.css", "live/page.css"}));
-  add_file(router, kScriptPath, "text/javascript; charset=utf-8",
-           joined({"tips.js", "elements.js", "live/elements.js", "live/texts.js", "live/asker.js", "live/time_chart.js",
-                   "live/lease_list.js", "live/node_view.js", "live/page.js"}) +
-               joined(scripts));
+           joined({"dygraph.min.css", "chart.css", "page.css", "time_chart.css", "timeline.css", "live/page.css"}));
+  add_file(
+      router, kScriptPath, "text/javascript; charset=utf-8",
+      joined({"tips.js", "elements.js", "renew.js", "texts.js", "time_chart.js", "live/elements.js", "live/texts.js",
+              "live/asker.js", "live/live_time.js", "live/lease_list.js", "live/node_view.js", "live/page.js"}) +
+          joined(scripts));
   add_file(router, kChartsPath, "text/javascript; charset=utf-8", joined({"dygraph.min.js"}));
 }
 

@@ -35,26 +35,22 @@ TimeAxis time_axis(const Simulation& simulation, int width) {
   return time_axis(begin, end, kHistoryLeft, width - kHistoryRight);
 }
 
-// The power limit, eta G P_max, over time.
-Points limit_line(const SimulationSetup& setup, const ClusterSpec& spec, const TimeAxis& axis, const LinearScale& y) {
-  const auto limit = [&](double eta) { return y(eta * spec.gpus() * spec.p_max.value() / 1e3); };
+// The power limit, eta G P_max in W, over time in hours.
+StepFunction limit_steps(const SimulationSetup& setup, const ClusterSpec& spec, const TimeAxis& axis) {
+  StepFunction line{{0.0}, {}};
+  const auto limit = [&](double eta) { return eta * spec.gpus() * spec.p_max.value(); };
   double eta = setup.eta;
-  Points line{{axis.x.low, limit(eta)}};
   for (const BudgetChange& change : setup.budget) {
     if (change.at >= axis.end) break;
-    const double at = std::max(axis.x.low, axis(change.at));
-    line.emplace_back(at, limit(eta));
+    if (change.at > axis.begin) {
+      line.values.emplace_back(limit(eta));
+      line.times.push_back(hours(change.at - axis.begin));
+    }
     eta = change.eta;
-    line.emplace_back(at, limit(eta));
   }
-  line.emplace_back(axis.x.high, limit(eta));
+  line.values.emplace_back(limit(eta));
+  line.times.push_back(hours(axis.end - axis.begin));
   return line;
-}
-
-double highest_eta(const SimulationSetup& setup) {
-  double eta = setup.eta;
-  for (const BudgetChange& change : setup.budget) eta = std::max(eta, change.eta);
-  return eta;
 }
 
 std::size_t size_colour(int gpus) {
@@ -68,45 +64,22 @@ bool same_row_part(const JobSpan& a, const JobSpan& b) {
 
 }  // namespace
 
-SvgCanvas usage_picture(const ClusterReport& report, int width) {
-  constexpr double kPanel = 170.0;
-  constexpr double kGap = 34.0;
+TimeCharts usage_charts(const ClusterReport& report) {
   const std::vector<ClusterPower>& samples = report.simulation.history().power;
-  const ClusterSpec& spec = report.simulation.state().spec;
-  const TimeAxis axis = time_axis(report.simulation, width);
-  double most_kw = highest_eta(report.setup) * spec.gpus() * spec.p_max.value() / 1e3;
-  int most_gpus = spec.gpus();
-  int most_waiting = 1;
-  for (const ClusterPower& sample : samples) {
-    most_kw = std::max(most_kw, sample.power.value() / 1e3);
-    most_waiting = std::max(most_waiting, sample.waiting);
-  }
-  SvgCanvas svg(width, 3.0 * kPanel + 2.0 * kGap + 52.0, "Power, GPUs in use and waiting jobs over time");
-  struct Panel {
-    std::string name;
-    double most;
-    std::function<double(const ClusterPower&)> value;
-    std::string css;
-  };
-  const std::array<Panel, 3> panels{{
-      {"power (kW)", 1.06 * most_kw, [](const ClusterPower& s) { return s.power.value() / 1e3; }, "curve s5"},
-      {"GPUs in use", 1.06 * most_gpus, [](const ClusterPower& s) { return double(s.gpus); }, "curve s0"},
-      {"jobs waiting", 1.06 * most_waiting, [](const ClusterPower& s) { return double(s.waiting); }, "curve s6"},
-  }};
-  double top = 12.0;
-  for (const Panel& panel : panels) {
-    const LinearScale y{0.0, panel.most, top + kPanel, top};
-    draw_values(svg, axis.x, y, panel.name);
-    if (&panel == &panels.back()) {
-      draw_time_axis(svg, axis, 12.0, y.low, hour_ticks(width));
-    } else {
-      svg.line(axis.x.low, y.low, axis.x.high, y.low, "axis");
-    }
-    if (&panel == &panels.front()) svg.polyline(limit_line(report.setup, spec, axis, y), "bound");
-    svg.polyline(mean_line(samples, axis, y, panel.value), panel.css);
-    top += kPanel + kGap;
-  }
-  return svg;
+  const TimeAxis axis = time_axis(report.simulation, 0);
+  const auto steps = [&](auto value) { return mean_steps(samples, axis.begin, axis.end, value); };
+  return {.unit = "h",
+          .lines = {steps([](const ClusterPower& one) { return one.power.value(); }),
+                    limit_steps(report.setup, report.simulation.state().spec, axis),
+                    steps([](const ClusterPower& one) { return double(one.gpus); }),
+                    steps([](const ClusterPower& one) { return double(one.waiting); })},
+          .charts = {{"Power of all GPUs",
+                      "W",
+                      {},
+                      {{.label = "all GPUs", .colour = "--p5", .line = 0, .filled = true},
+                       {.label = "limit of the jobs", .colour = "--ink", .line = 1, .dashed = true}}},
+                     {"GPUs in use", "", {}, {{.label = "GPUs", .colour = "--p0", .line = 2, .filled = true}}},
+                     {"Jobs that wait", "", {}, {{.label = "jobs", .colour = "--p6", .line = 3, .filled = true}}}}};
 }
 
 SvgCanvas jct_picture(const ClusterReport& report, int width) {

@@ -44,8 +44,10 @@ std::string cluster_html(const ClusterReport& report) {
     figures.row({one.name, grouped_number(one.value, one.decimals), one.unit});
   }
   std::string body = figures.str();
-  body += "<h2>Power and GPUs over time</h2>\n<p>Dotted: the limit of the jobs' power.</p>\n";
-  body += in_both_widths([&](int width) { return usage_picture(report, width); });
+  body +=
+      "<h2>Power and GPUs over time</h2>\n<p>Since the first submission. Drag over a chart to see less of the time in "
+      "all of them; a double click shows all of it again.</p>\n";
+  body += time_charts(usage_charts(report));
   body += "<h2>Job completion times</h2>\n" + in_both_widths([&](int width) { return jct_picture(report, width); });
   body += "<h2>Jobs</h2>\n";
   const std::size_t step = shown_job_step(state.jobs.size());
@@ -63,7 +65,7 @@ std::string cluster_html(const ClusterReport& report) {
        .body = std::move(body),
        .commands = report.command.empty() ? std::vector<std::string>{} : std::vector<std::string>{report.command},
        .closing = std::string(kClusterWords),
-       .files = {}});
+       .files = time_chart_files()});
 }
 
 }  // namespace flyball

@@ -6,6 +6,7 @@
 
 #include "cluster/simulator.h"
 #include "draw/svg_canvas.h"
+#include "report/time_charts.h"
 
 namespace flyball {
 
@@ -31,9 +32,8 @@ struct ClusterFigure {
 
 // The pictures of the page (cluster_history_picture.cpp). `width` is in pixels.
 
-// Draws the GPUs held by jobs, the jobs that wait, and the power over time (PowerFlow, figure 8). Each pixel shows the
-// mean over its time.
-[[nodiscard]] SvgCanvas usage_picture(const ClusterReport& report, int width);
+// The GPUs held by jobs, the jobs that wait, and the power over time (PowerFlow, figure 8).
+[[nodiscard]] TimeCharts usage_charts(const ClusterReport& report);
 // Draws the share of the jobs that are done within a time after their submission.
 [[nodiscard]] SvgCanvas jct_picture(const ClusterReport& report, int width);
 // Draws a row per job, from its submission on. Of many jobs only every n-th is shown, n being shown_job_step().

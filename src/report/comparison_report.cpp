@@ -100,75 +100,51 @@ std::string behind_table(const std::vector<ComparedRun>& runs) {
   return table.str();
 }
 
-// The power that all jobs of a run may draw together, in kW: that of the first run with a budget where this one has
+// The power that all jobs of a run may draw together, in W: that of the first run with a budget where this one has
 // none, so that all can be held against one. None where no run has a budget.
-std::optional<double> limit_kw(const ComparedRun& run, const std::vector<const ComparedRun*>& runs,
-                               const ClusterSpec& spec) {
+std::optional<double> limit_w(const ComparedRun& run, const std::vector<const ComparedRun*>& runs,
+                              const ClusterSpec& spec) {
   const auto has_budget = [](const ComparedRun* one) { return one->setting == PolicySetting::kBudget; };
   const auto first = std::find_if(runs.begin(), runs.end(), has_budget);
   if (first == runs.end()) return std::nullopt;
-  return (has_budget(&run) ? run.value : (*first)->value) * spec.gpus() * spec.p_max.value() / 1e3;
+  return (has_budget(&run) ? run.value : (*first)->value) * spec.gpus() * spec.p_max.value();
 }
-
-struct UsagePanel {
-  std::string name;
-  double most;
-  std::function<double(const ClusterPower&)> value;
-};
 
 }  // namespace
 
-SvgCanvas policy_usage_picture(const std::vector<const ComparedRun*>& runs, const ClusterSpec& spec, int width) {
-  constexpr double kTop = 30.0;  // the legend
-  constexpr double kName = 20.0;
-  constexpr double kStrip = 62.0;
-  constexpr double kBelow = 48.0;
-  constexpr double kLeft = 44.0;
-  constexpr double kRight = 20.0;
-  constexpr double kHeading = 24.0;
-  const bool beside = width >= 600;
-  const double column = beside ? 0.5 * width : width;
-  const double block = kHeading + static_cast<double>(runs.size()) * (kName + kStrip) + kBelow;
-  SvgCanvas svg(width, kTop + (beside ? block : 2.0 * block), "GPUs in use and power over time, by policy");
-  draw_legend(svg, {{"f0", "this policy"}, {"f6", run_name(*runs.front())}}, kLeft, 8.0, width - kRight);
-
+TimeCharts policy_usage_charts(const std::vector<const ComparedRun*>& runs, const ClusterSpec& spec) {
   Seconds begin = runs.front()->usage.front().at;
   Seconds end = begin;
-  double most_kw = 0.0;
+  double most_w = 0.0;
   for (const ComparedRun* run : runs) {
     begin = std::min(begin, run->usage.front().at);
     end = std::max(end, run->usage.back().at);
-    for (const ClusterPower& sample : run->usage) most_kw = std::max(most_kw, sample.power.value() / 1e3);
-    most_kw = std::max(most_kw, limit_kw(*run, runs, spec).value_or(0.0));
+    for (const ClusterPower& sample : run->usage) most_w = std::max(most_w, sample.power.value());
+    most_w = std::max(most_w, limit_w(*run, runs, spec).value_or(0.0));
   }
-  const std::array<UsagePanel, 2> quantities{{
-      {"GPUs in use", 1.08 * spec.gpus(), [](const ClusterPower& sample) { return double(sample.gpus); }},
-      {"power of all GPUs (kW)", 1.08 * most_kw, [](const ClusterPower& s) { return s.power.value() / 1e3; }},
-  }};
-  for (std::size_t q = 0; q < quantities.size(); ++q) {
-    const UsagePanel& quantity = quantities[q];
-    const double left = beside ? static_cast<double>(q) * column : 0.0;
-    double top = kTop + (beside ? 0.0 : static_cast<double>(q) * block);
-    const TimeAxis axis = time_axis(begin, end, left + kLeft, left + column - kRight);
-    svg.text(axis.x.low, top + 14.0, quantity.name, "heading");
-    top += kHeading;
-    const double first = top + kName;
-    const double last = top + static_cast<double>(runs.size()) * (kName + kStrip);
-    draw_time_axis(svg, axis, first, last, beside ? 8 : 5);
-    for (const ComparedRun* run : runs) {
-      const LinearScale y{0.0, quantity.most, top + kName + kStrip, top + kName};
-      svg.text(axis.x.low, top + kName - 5.0, run_name(*run), "small halo");
-      draw_values(svg, axis.x, y, "", 3);
-      svg.line(axis.x.low, y.low, axis.x.high, y.low, "axis");
-      if (const auto limit = limit_kw(*run, runs, spec); limit && q == 1) {
-        svg.line(axis.x.low, y(*limit), axis.x.high, y(*limit), "bound");
-      }
-      if (run != runs.front()) svg.polyline(mean_line(runs.front()->usage, axis, y, quantity.value), "curve s6");
-      svg.polyline(mean_line(run->usage, axis, y, quantity.value), "curve s0");
-      top += kName + kStrip;
+  constexpr double kAbove = 1.08;
+  TimeCharts charts{.unit = "h", .lines = {}, .charts = {}, .in_pairs = true};
+  for (const ComparedRun* run : runs) {
+    const std::size_t gpus = charts.lines.size();
+    const Seconds last = run->usage.back().at;
+    charts.lines.push_back(mean_steps(run->usage, begin, last, [](const ClusterPower& s) { return double(s.gpus); }));
+    charts.lines.push_back(mean_steps(run->usage, begin, last, [](const ClusterPower& s) { return s.power.value(); }));
+    TimeChart in_use{run_name(*run) + ": GPUs in use", "", kAbove * spec.gpus(), {}};
+    TimeChart power{run_name(*run) + ": power of all GPUs", "W", kAbove * most_w, {}};
+    in_use.series.push_back({.label = run->policy, .colour = "--p0", .line = gpus});
+    power.series.push_back({.label = run->policy, .colour = "--p0", .line = gpus + 1});
+    if (run != runs.front()) {
+      in_use.series.push_back({.label = runs.front()->policy, .colour = "--p6", .line = 0});
+      power.series.push_back({.label = runs.front()->policy, .colour = "--p6", .line = 1});
     }
+    if (const auto limit = limit_w(*run, runs, spec)) {
+      power.series.push_back({.label = "limit", .colour = "--ink", .line = charts.lines.size(), .dashed = true});
+      charts.lines.push_back({{0.0, hours(end - begin)}, {*limit}});
+    }
+    charts.charts.push_back(std::move(in_use));
+    charts.charts.push_back(std::move(power));
   }
-  return svg;
+  return charts;
 }
 
 SvgCanvas policy_jct_picture(const std::vector<const ComparedRun*>& runs, int width) {
@@ -211,10 +187,10 @@ std::string comparison_html(const ComparisonReport& report) {
   body += behind_table(report.runs);
   body += fmt::format(
       "<h2>GPUs in use and power over time</h2>\n<p>Of each policy the run whose energy is nearest to that of the "
-      "others: {}. Dotted: the limit of the jobs' power; of a policy without one, that of the first that has "
-      "one.</p>\n",
+      "others: {}, with that of the first behind it. The limit of a policy without one is that of the first that has "
+      "one. Drag over a chart to see less of the time in all of them; a double click shows all of it again.</p>\n",
       energies);
-  body += in_both_widths([&](int width) { return policy_usage_picture(alike, report.spec, width); });
+  body += time_charts(policy_usage_charts(alike, report.spec));
   body += "<h2>Job completion times</h2>\n<p>The same runs.</p>\n";
   body += in_both_widths([&](int width) { return policy_jct_picture(alike, width); });
   body += "<h2>All runs</h2>\n" + table_of(report.runs);
@@ -225,7 +201,7 @@ std::string comparison_html(const ComparisonReport& report) {
        .body = std::move(body),
        .commands = report.command.empty() ? std::vector<std::string>{} : std::vector<std::string>{report.command},
        .closing = std::string(kComparisonWords),
-       .files = {}});
+       .files = time_chart_files()});
 }
 
 }  // namespace flyball

@@ -6,6 +6,7 @@
 
 #include "cluster/comparison.h"
 #include "draw/svg_canvas.h"
+#include "report/time_charts.h"
 
 namespace flyball {
 
@@ -22,10 +23,8 @@ struct ComparisonReport {
 // completion times.
 [[nodiscard]] std::string comparison_html(const ComparisonReport& report);
 
-// Draws GPUs in use and power over time: a strip per run, with the first run's line behind it. Each pixel shows the
-// mean over its time. Narrow pictures have the power below the GPUs, wide ones beside them. `width` is in pixels.
-[[nodiscard]] SvgCanvas policy_usage_picture(const std::vector<const ComparedRun*>& runs, const ClusterSpec& spec,
-                                             int width);
+// GPUs in use and power over time: two charts per run, with the first run's line behind its own.
+[[nodiscard]] TimeCharts policy_usage_charts(const std::vector<const ComparedRun*>& runs, const ClusterSpec& spec);
 // Draws the share of the jobs that are done within a time after their submission, with a line per run.
 [[nodiscard]] SvgCanvas policy_jct_picture(const std::vector<const ComparedRun*>& runs, int width);
 

@@ -15,17 +15,15 @@
 #include <nlohmann/json.hpp>
 
 #include "draw/html_page.h"
+#include "draw/scale.h"
 
 namespace flyball {
 namespace {
 
-// Five significant digits are as many as sensors have. Divides where digits are decimals: a product would be a
-// neighbouring number that takes 17 digits to write. Most energies are none, which is written as one digit.
+// Five significant digits are as many as sensors have. Most energies are none, which is written as one digit.
 nlohmann::ordered_json short_joules(double joules) {
   if (!(joules > 1e-30) || !std::isfinite(joules)) return 0;
-  const int decimals = 4 - static_cast<int>(std::floor(std::log10(joules)));
-  const double power = std::pow(10.0, std::abs(decimals));
-  return decimals >= 0 ? std::round(joules * power) / power : std::round(joules / power) * power;
+  return rounded_number(joules, 5);
 }
 
 struct Place {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "draw/grid.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
 #include "report/forecast_report.h"
@@ -102,52 +101,53 @@ SvgCanvas energy_bars(const EnergySheet& sheet, int width) {
   return svg;
 }
 
-SvgCanvas power_picture(const EnergySheet& sheet, const ForecastReport::NodePower& node, int width) {
-  constexpr double kLegendRow = 17.0;
-  constexpr double kBottom = 186.0;
-  const double legend_rows = width < 600 ? 4.0 : 2.0;
-  SvgCanvas svg(width, kBottom + 40.0 + legend_rows * kLegendRow, "Power over time of " + node.name);
-  const double end = node.pieces.back().end.value();
-  double most = 1.0;
-  for (const PowerPiece& piece : node.pieces) most = std::max(most, piece.power.value());
-  for (const auto& [time, power] : node.measured) {
-    if (time.value() <= end) most = std::max(most, power.value());
-  }
-  const LinearScale x{0.0, end, 52.0, width - 10.0};
-  const LinearScale y{0.0, 1.06 * most, kBottom, 12.0};
-  draw_rows(svg, y, x.low, x.high, 5);
-  std::vector<std::pair<std::string, std::string>> entries;
+TimeCharts power_charts(const EnergySheet& sheet, const std::vector<ForecastReport::NodePower>& nodes) {
+  TimeCharts charts{.unit = "s", .lines = {}, .charts = {}, .in_pairs = false};
   // A stage has the colour that it has in energy_bars(): the last colour if it is among the joined ones.
   const std::vector<BarPart> stages = stage_parts(sheet);
-  for (const PowerPiece& piece : node.pieces) {
-    const auto stage = std::find_if(stages.begin(), stages.end(),
-                                    [&](const BarPart& part) { return part.name == name_of(piece.stage); });
-    const bool has_own = stage != stages.end();
-    const std::size_t colour = has_own ? static_cast<std::size_t>(stage - stages.begin()) : stages.size() - 1;
-    svg.rect(x(piece.begin.value()), y(piece.power.value()), x(piece.end.value()) - x(piece.begin.value()),
-             kBottom - y(piece.power.value()), fill_class(colour), {},
-             fmt::format("{}\n{} s\n{} W", spaced(name_of(piece.stage)),
-                         short_number((piece.end - piece.begin).value()), short_number(piece.power.value())));
-    const std::pair<std::string, std::string> entry{fill_class(colour), has_own ? spaced(stage->name) : kOther};
-    if (std::find(entries.begin(), entries.end(), entry) == entries.end()) entries.push_back(entry);
-  }
-  if (!node.measured.empty()) {
-    Points line;
-    for (std::size_t k = 0; k + 1 < node.measured.size(); ++k) {  // the last says only where it ends
-      const auto& [from, power] = node.measured[k];
-      if (from.value() > end) break;
-      line.emplace_back(x(from.value()), y(power.value()));
-      line.emplace_back(x(std::min(end, node.measured[k + 1].first.value())), y(power.value()));
+  for (const ForecastReport::NodePower& node : nodes) {
+    if (node.pieces.empty()) continue;
+    TimeChart chart{node.name, "W", {}, {}};
+    std::vector<double> times;
+    for (const PowerPiece& piece : node.pieces) times.push_back(piece.begin.value());
+    const Seconds end = node.pieces.back().end;
+    times.push_back(end.value());
+    for (std::size_t k = 0; k < node.pieces.size(); ++k) {
+      const auto stage = std::find_if(stages.begin(), stages.end(),
+                                      [&](const BarPart& part) { return part.name == name_of(node.pieces[k].stage); });
+      const bool has_own = stage != stages.end();
+      const std::size_t colour = has_own ? static_cast<std::size_t>(stage - stages.begin()) : stages.size() - 1;
+      const std::string label = has_own ? spaced(stage->name) : kOther;
+      auto series = std::find_if(chart.series.begin(), chart.series.end(),
+                                 [&](const TimeSeries& one) { return one.label == label; });
+      if (series == chart.series.end()) {
+        series = chart.series.insert(series, {.label = label,
+                                              .colour = fmt::format("--p{}", colour % kColours),
+                                              .line = charts.lines.size(),
+                                              .filled = true});
+        charts.lines.push_back({times, std::vector<std::optional<double>>(node.pieces.size())});
+      }
+      charts.lines[series->line].values[k] = node.pieces[k].power.value();
     }
-    svg.polyline(line, "critical");
+    StepFunction recorded;
+    for (const auto& [from, power] : node.measured) {
+      if (from >= end) break;
+      recorded.times.push_back(from.value());
+      recorded.values.emplace_back(power.value());
+    }
+    if (!recorded.times.empty() && node.measured.size() > 1) {
+      // The last value only says where the one before it ends.
+      if (recorded.times.size() == node.measured.size()) {
+        recorded.values.pop_back();
+      } else {
+        recorded.times.push_back(std::min(end, node.measured[recorded.times.size()].first).value());
+      }
+      chart.series.push_back({.label = "recorded", .colour = "--critical", .line = charts.lines.size()});
+      charts.lines.push_back(std::move(recorded));
+    }
+    charts.charts.push_back(std::move(chart));
   }
-  svg.line(x.low, kBottom, x.high, kBottom, "axis");
-  const Ticks seconds = round_ticks(0.0, end, width < 600 ? 4 : 9);
-  for (const double t : seconds.values) svg.text(x(t), kBottom + 15.0, seconds.label(t), "small soft", Anchor::kMiddle);
-  svg.text(0.5 * (x.low + x.high), kBottom + 31.0, "time (s)", "small soft", Anchor::kMiddle);
-  svg.vertical_text(13.0, 0.5 * (y.low + y.high), "power of a node (W)", "small soft");
-  draw_legend(svg, entries, x.low, kBottom + 40.0, x.high);
-  return svg;
+  return charts;
 }
 
 }  // namespace flyball

@@ -271,16 +271,14 @@ std::string forecast_html(const ForecastReport& report) {
                type.wait ? format_fixed(type.wait->value(), decimals_for(type.wait->value(), 4)) : "-"});
   }
   body += nodes.str();
-  bool heading = false;
-  for (const ForecastReport::NodePower& node : report.power) {
-    if (node.pieces.empty()) continue;
-    if (!heading) {
-      body += "<h2>Power over time</h2>\n<p>What one node draws as the run begins: filled what is forecast, by stage";
-      body += "; a line what was recorded, where there is a recording.</p>\n";
-    }
-    heading = true;
-    body += "<h3>" + escape_markup(node.name) + "</h3>\n";
-    body += in_both_widths([&](int width) { return power_picture(sheet, node, width); });
+  const TimeCharts power = power_charts(sheet, report.power);
+  if (!power.charts.empty()) {
+    body +=
+        "<h2>Power over time</h2>\n<p>What one node draws as the run begins: filled what is forecast, by stage; a line "
+        "what was recorded, where there is a recording. Drag over a chart to see less of the time; a double click "
+        "shows "
+        "all of it again.</p>\n";
+    body += time_charts(power);
   }
   return html_document(
       {.title = sheet.name.empty() ? "Energy forecast" : sheet.name,
@@ -288,7 +286,7 @@ std::string forecast_html(const ForecastReport& report) {
        .body = std::move(body),
        .commands = report.command.empty() ? std::vector<std::string>{} : std::vector<std::string>{report.command},
        .closing = std::string(kForecastWords),
-       .files = {}});
+       .files = power.charts.empty() ? std::vector<std::string_view>{} : time_chart_files()});
 }
 
 }  // namespace flyball

@@ -10,6 +10,7 @@
 #include "draw/svg_canvas.h"
 #include "forecast/bill.h"
 #include "forecast/forecast.h"
+#include "report/time_charts.h"
 
 namespace flyball {
 
@@ -40,8 +41,9 @@ struct ForecastReport {
 // Returns the name of a stage or part as people write it, with spaces.
 [[nodiscard]] std::string spaced(std::string_view name);
 
-// The pictures of the page (forecast_picture.cpp): energy by stage and part, and power over time. `width` is in pixels.
+// The pictures and charts of the page (forecast_picture.cpp): energy by stage and part, and power over time. `width` is
+// in pixels.
 [[nodiscard]] SvgCanvas energy_bars(const EnergySheet& sheet, int width);
-[[nodiscard]] SvgCanvas power_picture(const EnergySheet& sheet, const ForecastReport::NodePower& node, int width);
+[[nodiscard]] TimeCharts power_charts(const EnergySheet& sheet, const std::vector<ForecastReport::NodePower>& nodes);
 
 }  // namespace flyball

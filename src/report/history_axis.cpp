@@ -59,24 +59,32 @@ Points jct_line(const std::vector<double>& jcts_s, const LinearScale& x, const L
   return line;
 }
 
-Points mean_line(const std::vector<ClusterPower>& samples, const TimeAxis& axis, const LinearScale& y,
-                 const std::function<double(const ClusterPower&)>& value) {
-  const auto columns = static_cast<std::size_t>(axis.x.high - axis.x.low);
-  const Seconds width = (axis.end - axis.begin) / static_cast<double>(columns);
-  Points line;
+StepFunction mean_steps(const std::vector<ClusterPower>& samples, Seconds begin, Seconds end,
+                        const std::function<double(const ClusterPower&)>& value) {
+  constexpr std::size_t kMostSteps = 1000;
+  StepFunction line;
+  if (samples.size() <= kMostSteps / 2) {
+    for (const ClusterPower& sample : samples) {
+      line.times.push_back(hours(sample.at - begin));
+      line.values.emplace_back(value(sample));
+    }
+    line.times.push_back(hours(end - begin));
+    return line;
+  }
+  const Seconds width = (end - begin) / static_cast<double>(kMostSteps);
   std::size_t k = 0;  // the sample that is valid
-  for (std::size_t column = 0; column < columns; ++column) {
-    const Seconds from = axis.begin + static_cast<double>(column) * width;
+  for (std::size_t step = 0; step < kMostSteps; ++step) {
+    const Seconds from = begin + static_cast<double>(step) * width;
     const Seconds to = from + width;
-    if (samples.empty() || from > samples.back().at) break;
     while (k + 1 < samples.size() && samples[k + 1].at <= from) ++k;
     double sum = 0.0;
     for (std::size_t s = k; s < samples.size() && samples[s].at < to; ++s) {
       const Seconds until = s + 1 < samples.size() ? std::min(to, samples[s + 1].at) : to;
       sum += value(samples[s]) * ((until - std::max(from, samples[s].at)) / width);
     }
-    line.emplace_back(axis(from + 0.5 * width), y(sum));
+    line.values.emplace_back(sum);
   }
+  line.times = {0.0, hours(end - begin)};
   return line;
 }
 

@@ -1,4 +1,4 @@
-// Axes and lines that the pictures of a simulated cluster's history share. Internal to the pictures of this folder.
+// Axes, lines and step functions of a simulated cluster's history. Internal to the pictures and charts of this folder.
 #pragma once
 
 #include <functional>
@@ -8,6 +8,7 @@
 #include "cluster/simulator.h"
 #include "draw/scale.h"
 #include "draw/svg_canvas.h"
+#include "report/time_charts.h"
 
 namespace flyball {
 
@@ -36,8 +37,9 @@ void draw_jct_axes(SvgCanvas& svg, const LinearScale& x, const LinearScale& y);
 // least one value.
 [[nodiscard]] Points jct_line(const std::vector<double>& jcts_s, const LinearScale& x, const LinearScale& y);
 
-// Returns the line of the mean of `value` over each pixel's time. The line ends with the last sample.
-[[nodiscard]] Points mean_line(const std::vector<ClusterPower>& samples, const TimeAxis& axis, const LinearScale& y,
-                               const std::function<double(const ClusterPower&)>& value);
+// Returns what `value` is over time, in hours since `begin`: of all samples, or of many the means over 1,000 equal
+// times.
+[[nodiscard]] StepFunction mean_steps(const std::vector<ClusterPower>& samples, Seconds begin, Seconds end,
+                                      const std::function<double(const ClusterPower&)>& value);
 
 }  // namespace flyball

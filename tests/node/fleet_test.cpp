@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <thread>
 
 #include "server/test_server.h"
@@ -101,6 +102,25 @@ TEST_F(Fleet, ASilentNodeIsToldAsSuchAndNotAsZero) {
   ASSERT_FALSE(silent.empty());
   EXPECT_LT(silent.back()["time_s"], answering.back()["time_s"]);
   for (const nlohmann::json& row : silent) EXPECT_EQ(row["power_w"], 303.0);
+}
+
+TEST_F(Fleet, AGpuWhoseDriverRefusesToRestoreIsCountedUntilItIsRestored) {
+  LeaseRequest request;
+  request.gpus = {2};
+  AgentLease lease = AgentClient(second_.endpoint(), "").lease(request);
+  lease.lock_sm_clocks(2, {Megahertz(1005), Megahertz(1005)});
+  (void)ask_until("/v1/fleet", [](const nlohmann::json& now) { return now["gpus_leased"] == 1; });
+  EXPECT_EQ(client_.get("/v1/fleet")["gpus_unrestored"], 0) << "a lease holds it";
+  second_.gpus[2]->fail_writes(std::numeric_limits<int>::max());
+  EXPECT_THROW(lease.release(), Error) << "it waits for the GPU, which is not restored";
+  const nlohmann::json fleet =
+      ask_until("/v1/fleet", [](const nlohmann::json& now) { return now["gpus_unrestored"] == 1; });
+  EXPECT_EQ(fleet["gpus_leased"], 0);
+  EXPECT_FALSE(second_.gpus[2]->at_default());
+  EXPECT_EQ(client_.get("/v1/nodes")["nodes"][1]["gpus"][2]["health"], "restoring");
+  second_.gpus[2]->fail_writes(0);
+  (void)ask_until("/v1/fleet", [](const nlohmann::json& now) { return now["gpus_unrestored"] == 0; });
+  EXPECT_TRUE(second_.gpus[2]->wait_default());
 }
 
 TEST_F(Fleet, AJobHasTheWattsOfGpusThatAreLeasedForIt) {

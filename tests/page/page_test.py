@@ -23,7 +23,7 @@ JOB = "night"
 SCRIPT = "<script>window.hostile = 1</script><img src=x onerror='window.hostile = 2'>"
 HOSTILE = {"markup": SCRIPT, "arabic": "\u202eمهمة \u202e تدريب", "long": "x" * 200}
 NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "allocations", "many_gpus", "scheduler",
-         "silence", "restart", "looks", "hostile", "leases", "agent", "bill", "what_if", "what_if_file", "iteration")
+         "silence", "restart", "looks", "hostile", "leases", "refuses", "agent", "bill", "what_if", "what_if_file", "iteration")
 # The widths of the bars of jobs in each row that has some, in px.
 BARS_OF_JOBS = """() => [...document.querySelectorAll('.allocations .row')]
   .map(row => [...row.querySelectorAll('.bar')].filter(bar => bar.dataset.job).map(bar => bar.getBoundingClientRect().width))
@@ -294,6 +294,21 @@ class Tests(WhatIfTests, BrowserTests):
             expect(page.locator(".leases .note").first).to_contain_text("Ending a lease takes a token")
             self.check("leases", page.locator(".leases button").count() == 0, "there is a button without the right")
             page.context.close()
+
+    # The driver of a board refuses to reset its clocks: the lease ends, and the page says what is left until it is mended.
+    def refuses(self):
+        page = self.open("")
+        alarm = page.locator(".alarms li").filter(has_text="the driver refuses to bring back what held before")
+        expect(page.locator(".tile").first).to_be_visible()
+        expect(alarm).to_have_count(0)
+        with self.world.lease_of_n2():
+            self.world.fault("n2", "error:nvmlDeviceResetGpuLockedClocks=999")
+        expect(alarm).to_contain_text("1 GPU without a lease is off the default clocks")
+        expect(page.locator(".tile.bad")).to_contain_text("1 off their default clocks without one")
+        page.screenshot(path=PICTURES / "refuses.png", full_page=True)
+        self.world.fault("n2", "--clear")
+        expect(alarm).to_have_count(0)
+        page.context.close()
 
     # The agent's own page, on its port: its token shows the node; a lease is ended there, too.
     def agent(self):

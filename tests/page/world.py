@@ -156,10 +156,21 @@ class World:
         """Somebody has leased a GPU of the second node meanwhile."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as agent:
             agent.connect(str(self.folder / "n2.sock"))
-            body = json.dumps({"gpus": [0], "heartbeat_timeout_s": 60})
-            agent.sendall(f"POST /v1/leases HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
-            assert b"201" in agent.recv(65536).split(b"\r\n")[0]
+
+            def ask(method, path, body):
+                body = json.dumps(body)
+                agent.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+                head, _, told = agent.recv(65536).partition(b"\r\n\r\n")
+                assert head.split()[1][:1] == b"2", head
+                return json.loads(told or "{}")
+
+            lease = ask("POST", "/v1/leases", {"gpus": [0], "heartbeat_timeout_s": 60})["lease"]
+            ask("PATCH", f"/v1/leases/{lease}/gpus/0", {"sm_clocks_mhz": {"min": 1005, "max": 1005}})
             yield
+
+    def fault(self, node, *words):
+        """Lets the node's first board fail, or takes it back."""
+        subprocess.run([BUILD / "flyball", "sim", "fault", *words], env=self.boards[node], check=True)
 
     def request(self, path, method):
         """The status of an answer."""

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cluster/small_cluster.h"
+#include "report/chart_values.h"
 
 namespace flyball {
 namespace {
@@ -53,12 +54,29 @@ TEST_F(ClusterReportTest, TimesAreMarkedInTheirDistribution) {
   EXPECT_THAT(svg, HasSubstr("median 3600 s"));
 }
 
-TEST_F(ClusterReportTest, UsageHasALimitAndThreeLines) {
-  const std::string svg = usage_picture({setup_, simulation_, ""}, 600).standalone();
-  std::size_t lines = 0;
-  for (std::size_t at = svg.find("<polyline"); at != std::string::npos; at = svg.find("<polyline", at + 1)) ++lines;
-  EXPECT_EQ(lines, 4u);
-  EXPECT_THAT(svg, HasSubstr("class=\"bound\""));
+TEST_F(ClusterReportTest, UsageIsPowerWithItsLimitGpusAndWaitingJobsInHours) {
+  const TimeCharts charts = usage_charts({setup_, simulation_, ""});
+  ASSERT_EQ(charts.charts.size(), 3u);
+  ASSERT_EQ(charts.lines.size(), 4u);
+  EXPECT_EQ(charts.unit, "h");
+  // 200 W from 0 to 1.5 h; one job waits from 0.5 to 1 h.
+  EXPECT_EQ(value_at(charts, 0, 0, 0.25), 200.0);
+  EXPECT_EQ(value_at(charts, 0, 0, 1.25), 200.0);
+  EXPECT_EQ(value_at(charts, 1, 0, 0.75), 1.0);
+  EXPECT_EQ(value_at(charts, 2, 0, 0.25), 0.0);
+  EXPECT_EQ(value_at(charts, 2, 0, 0.75), 1.0);
+  EXPECT_EQ(value_at(charts, 2, 0, 1.25), 0.0);
+  EXPECT_EQ(charts.lines[0].times.back(), 1.5);
+}
+
+// eta is 1 at first, which is 200 W of the one GPU, and half of it from 2700 s on.
+TEST_F(ClusterReportTest, TheLimitChangesWithTheBudget) {
+  SimulationSetup halved = setup_;
+  halved.eta = 1.0;
+  halved.budget = {{Seconds(2700), 0.5}};
+  const TimeCharts charts = usage_charts({halved, simulation_, ""});
+  EXPECT_EQ(value_at(charts, 0, 1, 0.7), 200.0);
+  EXPECT_EQ(value_at(charts, 0, 1, 0.8), 100.0);
 }
 
 TEST(ShownJobs, AreAllUntilThereAreManyAndThenEveryFewth) {

@@ -116,7 +116,7 @@ class Allocations {
 class AllocationChart {
   /**
    * @param {Source} source
-   * @param {TimeWindow} shared
+   * @param {LiveWindow} shared
    */
   constructor(source, shared) {
     this.source = source;

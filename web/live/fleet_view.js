@@ -89,7 +89,7 @@ class FleetView {
   constructor(source) {
     this.source = source;
     this.title = 'Fleet';
-    this.window = new TimeWindow();
+    this.window = new LiveWindow();
     this.window.onspan = () => { this.ask(); };
     this.power = new TimeChart('Power of all GPUs', this.window, {text: powerText, fromZero: true});
     this.past = new Past(source, 'v1/fleet/history');

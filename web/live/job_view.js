@@ -85,7 +85,7 @@ class JobView {
     this.frontierVersion = -1;
     this.trouble = '';
     this.allEvents = false;
-    this.window = new TimeWindow();
+    this.window = new LiveWindow();
     this.window.onspan = () => { this.ask(); };
     this.past = new Past(source, this.path + '/history');
     /** @type {Past[]} */
@@ -141,7 +141,7 @@ class JobView {
 
   drawn() {
     this.iteration.drawn();
-    const marks = this.past.events;
+    const marks = this.past.marks;
     if (this.stages.length > 0 && this.stages.every(stage => stage.rows.length > 0)) {
       this.power.show(this.stages.map((_, stage) => ({label: 'stage ' + stage, color: '--p' + stage % 10})),
         this.byStage(), marks);

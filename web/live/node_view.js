@@ -14,7 +14,7 @@ class NodeView {
     this.told = null;
     this.trouble = '';
     this.leases = new LeaseList(source, node);
-    this.window = new TimeWindow(source.longest);
+    this.window = new LiveWindow(source.longest);
     this.window.onspan = () => { this.ask(); };
     this.past = new Past(source, `v1/nodes/${encodeURIComponent(node)}/history`);
     this.power = new TimeChart('Power of the node\u2019s GPUs', this.window, {text: powerText, fromZero: true});

@@ -1,37 +1,6 @@
 'use strict';
-// Figures as people read them.
+// Figures of trainings as people read them.
 
-/** @typedef {number | null | undefined} Figure */
-
-const kNothing = '–';
-
-/**
- * @param {Figure} value
- * @param {number} digits that count
- */
-function rounded(value, digits) {
-  if (value === null || value === undefined || !Number.isFinite(value)) return kNothing;
-  if (value === 0) return '0';
-  const whole = Math.floor(Math.log10(Math.abs(value))) + 1;
-  return value.toFixed(Math.max(0, Math.min(digits - whole, 6)));
-}
-
-/**
- * @param {Figure} value
- * @param {[number, string][]} units each with the least value that it is used for, the largest first
- */
-function inUnit(value, units) {
-  if (value === null || value === undefined || !Number.isFinite(value)) return kNothing;
-  const [least, unit] = units.find(one => Math.abs(value) >= one[0]) || units[units.length - 1];
-  return rounded(value / least, 3) + '\u00a0' + unit;
-}
-
-/** @param {Figure} value in W */
-const powerText = value => inUnit(value, [[1e6, 'MW'], [1e3, 'kW'], [1, 'W']]);
-/** @param {Figure} value in J, of an iteration */
-const energyText = value => inUnit(value, [[1e6, 'MJ'], [1e3, 'kJ'], [1, 'J']]);
-/** @param {Figure} value in Wh */
-const hoursText = value => inUnit(value, [[1e6, 'MWh'], [1e3, 'kWh'], [1, 'Wh']]);
 /** @param {Figure} value in J, of a training */
 const savedText = value => hoursText(typeof value === 'number' ? value / 3600 : value);
 /**
@@ -48,8 +17,6 @@ function billText(joules, fleet, per = '') {
 }
 /** @param {number} value in the operator's currency, which has no name here */
 const moneyText = value => value.toLocaleString([], {minimumFractionDigits: 2, maximumFractionDigits: 2});
-/** @param {Figure} value in s; 0 is "not measured" where the server says so */
-const timeText = value => value ? inUnit(value, [[1, 's'], [1e-3, 'ms']]) : kNothing;
 /**
  * @param {Figure} value in percent
  * @param {boolean} signed
@@ -68,11 +35,5 @@ function ageText(seconds) {
   if (seconds < 5400) return Math.round(seconds / 60) + ' min ago';
   return Math.round(seconds / 3600) + ' h ago';
 }
-/**
- * @param {number} count
- * @param {string} one
- * @param {string} several
- */
-const countText = (count, one, several = one + 's') => count + '\u00a0' + (count === 1 ? one : several);
 /** @param {string[]} reasons */
 const reasonsText = reasons => reasons.map(reason => reason.replaceAll('_', ' ')).join(', ');

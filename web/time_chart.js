@@ -4,20 +4,11 @@
 // The legend's plugin writes styles into markup, which the page's policy forbids; ours is text beside the chart.
 Dygraph.PLUGINS.splice(Dygraph.PLUGINS.indexOf(Dygraph.Plugins.Legend), 1);
 
-/** @typedef {{label: string, color: string, dashed?: boolean}} Series color: a variable of chart.css, "--p0" */
-/** @typedef {{time_s: number, text: string, event: string}} Mark */
-
 /**
- * Whether what happened is bad news.
- * @param {Mark} mark
+ * @typedef {{label: string, color: string, dashed?: boolean, filled?: boolean}} Series
+ * color: a variable of chart.css, "--p0"; filled: down to the axis, as stacked ones are unless they are dashed
  */
-const isAlarm = ({event, text}) => (event === 'straggler' && !text.endsWith('again')) ||
-  (event === 'promise' && !/^(kept|unknown)/.test(text)) || (event === 'state' && /^(failed|lost)/.test(text));
-
-/** Seconds that a reader can ask for, with their names. */
-const kSpans = /** @type {[number, string, string][]} */ ([
-  [600, '10 min', '10 minutes'], [3600, '1 h', 'hour'], [6 * 3600, '6 h', '6 hours'], [86400, '1 d', 'day'],
-  [7 * 86400, '7 d', '7 days'], [31 * 86400, '31 d', '31 days']]);
+/** @typedef {{time: number, alarm: boolean}} Mark */
 
 /** @param {string} variable */
 const colorOf = variable => getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
@@ -30,64 +21,87 @@ const colorOf = variable => getComputedStyle(document.documentElement).getProper
 const tool = (label, spoken, action) => make('button',
   {type: 'button', 'aria-label': spoken, title: spoken, 'data-key': spoken, onclick: action}, label);
 
-/** The stretch of time that a view's charts show: the last `span` seconds, or what a reader has zoomed to. */
+/** The stretch of time that several charts show: the whole of it, or what a reader has zoomed to. */
 class TimeWindow {
-  /** @param {number} longest s that there may be figures for */
-  constructor(longest = Infinity) {
-    this.longest = longest;
-    this.span = 600;
-    /** @type {[number, number] | null} ms */
+  /**
+   * @param {number} begin in `unit`
+   * @param {number} end
+   * @param {string} unit "h"
+   */
+  constructor(begin, end, unit) {
+    this.begin = begin;
+    this.end = end;
+    this.unit = unit;
+    /** @type {[number, number] | null} */
     this.zoomed = null;
     /** @type {{follow: () => void}[]} */
     this.charts = [];
-    /** @type {() => void} is called when older rows may be needed */
-    this.onspan = () => {};
   }
 
-  /** @returns {[number, number]} in ms */
+  /** @returns {[number, number]} what is shown where nobody has zoomed */
+  get whole() {
+    return [this.begin, this.end];
+  }
+
+  /** @returns {[number, number]} */
   get range() {
-    const now = serverTime();
-    return this.zoomed || [now - this.span * 1000, now];
+    return this.zoomed || this.whole;
   }
 
-  /** @param {[number, number] | null} range in ms; null: what happens now */
+  /** @returns {[number, number]} the first and the last time that there may be figures of */
+  get limits() {
+    return [this.begin, this.end];
+  }
+
+  /** The shortest stretch that a reader can zoom to by the buttons. */
+  get shortest() {
+    return (this.end - this.begin) / 1000;
+  }
+
+  /** @returns {{pixelsPerLabel: number, axisLabelFormatter: unknown}} what a chart needs to know of its axis of time */
+  get axis() {
+    return {pixelsPerLabel: 80, axisLabelFormatter: (/** @type {number} */ time) => this.timeText(time)};
+  }
+
+  /** @param {number} time */
+  timeText(time) {
+    const [from, until] = this.range;
+    const decimals = Math.max(0, 2 - Math.floor(Math.log10(Math.max(until - from, 1e-9))));
+    return `${Number(time.toFixed(Math.min(decimals, 9)))}\u00a0${this.unit}`;
+  }
+
+  /** @param {[number, number] | null} range null: the whole */
   zoom(range) {
     this.zoomed = range;
-    const needed = range ? (serverTime() - range[0]) / 1000 : 0;
-    if (needed > this.span) {
-      this.span = (kSpans.find(one => one[0] >= needed) || kSpans[kSpans.length - 1])[0];
-      this.onspan();
-    }
     for (const chart of this.charts) chart.follow();
   }
 
   /** @param {number} factor how much longer the stretch becomes */
   scale(factor) {
     const [from, until] = this.range;
-    const half = Math.max((until - from) * factor / 2, 2500);
-    const middle = (from + until) / 2;
-    const last = Math.min(middle + half, serverTime());
-    this.zoom([last - 2 * half, last]);
+    const [first, last] = this.limits;
+    const length = Math.max((until - from) * factor, this.shortest);
+    const end = Math.min(Math.max((from + until + length) / 2, first + length), last);
+    this.zoom(length < last - first ? [end - length, end] : null);
   }
 
   /** @param {number} share of its length by which the stretch moves */
   move(share) {
     const [from, until] = this.range;
-    const by = Math.min((until - from) * share, serverTime() - until);
+    const [first, last] = this.limits;
+    const by = Math.min(Math.max((until - from) * share, first - from), last - until);
     this.zoom([from + by, until + by]);
+  }
+
+  /** @returns {HTMLElement[]} buttons that show a stretch of a certain length */
+  spans() {
+    return [tool('all', 'the whole time', () => this.zoom(null))];
   }
 
   /** Buttons for all charts of the view. */
   tools() {
-    const spans = kSpans.filter(one => one[0] <= this.longest).map(([span, label, spoken]) => make('button', {
-      type: 'button', 'aria-pressed': String(span === this.span && !this.zoomed), 'aria-label': 'the last ' + spoken,
-      'data-key': String(span), onclick: () => {
-        this.span = span;
-        this.zoom(null);
-        this.onspan();
-      }}, label));
-    return make('div', {class: 'tools', 'data-key': 'tools', role: 'group', 'aria-label': 'Time that the charts show'}, spans,
-      tool('\u2212', 'show a longer time', () => this.scale(2)), tool('+', 'show a shorter time', () => this.scale(.5)),
+    return make('div', {class: 'tools', 'data-key': 'tools', role: 'group', 'aria-label': 'Time that the charts show'},
+      this.spans(), tool('\u2212', 'show a longer time', () => this.scale(2)), tool('+', 'show a shorter time', () => this.scale(.5)),
       tool('\u2190', 'earlier', () => this.move(-.5)), tool('\u2192', 'later', () => this.move(.5)));
   }
 }
@@ -96,7 +110,8 @@ class TimeChart {
   /**
    * @param {string} title with the unit: "Power, W"
    * @param {TimeWindow} shared
-   * @param {{stacked?: boolean, text: (value: number) => string, fromZero?: boolean}} options
+   * @param {{stacked?: boolean, text: (value: number) => string, fromZero?: boolean, most?: number}} options
+   *   `most`: where the axis of values ends
    */
   constructor(title, shared, options) {
     this.options = options;
@@ -135,7 +150,7 @@ class TimeChart {
 
   /**
    * @param {Series[]} series
-   * @param {DygraphRow[]} rows a Date, then a figure of each series
+   * @param {DygraphRow[]} rows the time, then a figure of each series
    * @param {Mark[]} marks
    */
   show(series, rows, marks) {
@@ -175,16 +190,16 @@ class TimeChart {
     return {
       labels: ['time', ...this.series.map(one => one.label)],
       colors: this.series.map(one => colorOf(one.color)),
-      series: Object.fromEntries(this.series.filter(one => one.dashed)
-        .map(one => [one.label, {strokePattern: [5, 4], fillGraph: false}])),
+      series: Object.fromEntries(this.series.map(one => [one.label, {strokePattern: one.dashed ? [5, 4] : null,
+        fillGraph: one.filled ?? Boolean(this.options.stacked && !one.dashed)}])),
       stackedGraph: Boolean(this.options.stacked) && this.series.length > 1,
-      fillGraph: this.options.stacked,
       fillAlpha: .35, strokeWidth: 1.5, highlightCircleSize: 3, connectSeparatedPoints: false,
       includeZero: Boolean(this.options.fromZero),
+      valueRange: this.options.most === undefined ? null : [0, this.options.most],
       gridLineColor: colorOf('--grid'), axisLineColor: colorOf('--line'), axisLabelFontSize: 12,
       axisLabelWidth: 64,
       axes: {y: {axisLabelFormatter: (/** @type {number} */ value) => this.options.text(value), axisLabelWidth: 68,
-        pixelsPerLabel: 28}, x: {pixelsPerLabel: 80}},
+        pixelsPerLabel: 28}, x: this.window.axis},
       dateWindow: this.window.range,
       interactionModel: mouse,
       zoomCallback: (/** @type {number} */ from, /** @type {number} */ until) => this.window.zoom([from, until]),
@@ -204,11 +219,10 @@ class TimeChart {
     canvas.save();
     canvas.lineWidth = 1;
     for (const mark of this.marks) {
-      const x = Math.round(chart.toDomXCoord(mark.time_s * 1000)) + .5;
+      const x = Math.round(chart.toDomXCoord(mark.time)) + .5;
       if (x < area.x || x > area.x + area.w) continue;
-      const alarm = isAlarm(mark);
-      canvas.strokeStyle = colorOf(alarm ? '--critical' : '--soft');
-      canvas.setLineDash(alarm ? [] : [3, 3]);
+      canvas.strokeStyle = colorOf(mark.alarm ? '--critical' : '--soft');
+      canvas.setLineDash(mark.alarm ? [] : [3, 3]);
       canvas.beginPath();
       canvas.moveTo(x, area.y);
       canvas.lineTo(x, area.y + area.h);
@@ -226,77 +240,15 @@ class TimeChart {
       if (time < from) break;
       if (time <= until && this.rows[k][1] !== null) row = this.rows[k];
     }
-    const time = row ? Number(row[0]) / 1000 : 0;
+    const time = row ? this.window.timeText(Number(row[0])) : '';
     const figures = this.series.map((one, index) => {
       const value = row ? row[index + 1] : null;
       return make('span', {},
         make('i', {class: 'dot ' + one.color.replace('--', 'c-') + (one.dashed ? ' dashed' : '')}),
         one.label + ' ', make('strong', {}, typeof value === 'number' ? this.options.text(value) : kNothing));
     });
-    renew(this.legend, [make('span', {class: 'when'}, row ? momentText(time) : 'nothing in this time'), ...figures]);
+    renew(this.legend, [make('span', {class: 'when'}, time || 'nothing in this time'), ...figures]);
     const last = figures.map(one => one.textContent).join(', ');
-    this.plot.setAttribute('aria-label', `${this.title}. ${row ? `At ${momentText(time)}: ${last}` : 'No figures'}`);
-  }
-}
-
-/**
- * Rows of a history as the server tells them. Of seconds only what is new is asked for; of coarser rows, which are few,
- * all of them again.
- */
-class Past {
-  /**
-   * @param {Asker} source
-   * @param {string} path "v1/jobs/ID/history", perhaps with a query
-   */
-  constructor(source, path) {
-    this.source = source;
-    this.path = path;
-    /** @type {any[]} */
-    this.rows = [];
-    /** @type {any[]} */
-    this.events = [];
-    this.step = 1;
-    this.span = 0;
-    this.asked = 0;
-  }
-
-  /**
-   * Asks for what is new, at most once in a quarter of a step.
-   * @param {number} span s
-   */
-  async renew(span) {
-    const now = serverTime() / 1000;
-    const whole = span !== this.span || this.rows.length === 0 || this.step > 1;
-    if (span === this.span && now - this.asked < Math.max(1, this.step / 4)) return;
-    this.asked = now;
-    this.span = span;
-    // A little less than an hour ago, of which the server has seconds.
-    const from = whole ? now - span + 2 : this.rows[this.rows.length - 1].time_s - 2;
-    const sign = this.path.includes('?') ? '&' : '?';
-    const told = await this.source.ask(`${this.path}${sign}from_s=${Math.floor(from)}`);
-    if (span !== this.span) return;  // the reader has asked for another one meanwhile
-    this.step = {second: 1, minute: 60, hour: 3600}[/** @type {'second'} */ (told.step)];
-    const first = whole ? 0 : from;
-    this.rows = this.rows.filter(row => row.time_s < Math.floor(first) && row.time_s >= now - span).concat(told.rows);
-    this.events = this.events.filter(event => event.time_s < Math.floor(first)).concat(told.events || []);
-  }
-
-  /**
-   * Rows for a chart; a gap of more than two steps is left open.
-   * @param {((row: any) => Figure)[]} figures
-   * @returns {DygraphRow[]}
-   */
-  charted(figures) {
-    /** @type {DygraphRow[]} */
-    const out = [];
-    let before = NaN;
-    for (const row of this.rows) {
-      if (row.time_s - before > 2.5 * this.step) {
-        out.push([new Date((before + this.step) * 1000), ...figures.map(() => null)]);
-      }
-      out.push([new Date(row.time_s * 1000), ...figures.map(figure => figure(row) ?? null)]);
-      before = row.time_s;
-    }
-    return out;
+    this.plot.setAttribute('aria-label', `${this.title}. ${row ? `At ${time}: ${last}` : 'No figures'}`);
   }
 }
