@@ -76,6 +76,9 @@ slurm: slurm-build python ## test the plugin, jobs of all kinds and the controll
 	@tests/slurm/nodes_off_test.py
 	@tests/slurm/partition_test.py
 	@tests/slurm/forgotten_test.py
+	@scripts/setup page
+	@scripts/python_env page tests/page/requirements.txt
+	@build/page-venv/bin/python tests/slurm/page_test.py
 
 slurm-kills: slurm ## the same while controller, agents and Slurm's daemons are killed, SLURM_KILLS (default 50) times each
 	@tests/slurm/kills_test.py --kills $(SLURM_KILLS)

@@ -497,7 +497,10 @@ ClusterJobStatus Controller::status_of(const Job& job) const {
   shown.job = job.seen.id;
   shown.user = job.seen.user_name;
   shown.kind = job.option.kind;
-  for (const NodeGpus& one : job.seen.gpus) shown.nodes.push_back(one.node);
+  for (const NodeGpus& one : job.seen.gpus) {
+    shown.nodes.push_back(one.node);
+    shown.places.push_back({one.node, one.indices});
+  }
   shown.gpus = job.seen.gpu_count();
   shown.to_gpus = job.wanted ? job.wanted->target.gpus() : shown.gpus;
   shown.iteration = job.record.iteration;

@@ -46,6 +46,19 @@ Response response_of(const WatchedController& told, std::shared_ptr<const std::s
   return response;
 }
 
+ControllerWatch::Holders holders_of(const ClusterRunStatus& status) {
+  constexpr std::size_t kLongestKind = 60;
+  ControllerWatch::Holders holders;
+  for (const ClusterJobStatus& job : status.jobs) {
+    std::string words = fmt::format("job {}", job.job);
+    if (!job.kind.empty() && job.kind.size() <= kLongestKind) words += ", " + job.kind;
+    for (const ClusterJobPlace& place : job.places) {
+      for (const std::size_t gpu : place.gpus) holders[{place.node, gpu}] = words;
+    }
+  }
+  return holders;
+}
+
 // What ends the object that response_of() begins.
 std::shared_ptr<const std::string> text_of(ClusterRunStatus status) {
   status.last_decisions.resize(std::min(status.last_decisions.size(), ClusterRunStatus::kMostDecisions));
@@ -81,18 +94,27 @@ class ControllerWatch::Asking {
       status = status_;
       if (status) told.age = to_seconds(monotonic_now() - answered_);
     }
-    told.silent = !told.age || *told.age > options_.silent_after;
+    told.silent = is_silent(told.age);
     return response_of(told, std::move(status));
+  }
+
+  [[nodiscard]] std::shared_ptr<const Holders> holders() const {
+    const std::lock_guard lock(mutex_);
+    const bool is_known = holders_ && !is_silent(to_seconds(monotonic_now() - answered_));
+    return is_known ? holders_ : std::make_shared<const Holders>();
   }
 
  private:
   void ask() {
     std::string trouble;
     std::shared_ptr<const std::string> status;
+    std::shared_ptr<const Holders> holders;
     try {
       const Response response = client_.request("GET", "/v1/cluster/status");
       if (response.status == 200) {
-        status = text_of(read_message<ClusterRunStatus>(parse_json("the controller's answer", response.body)));
+        auto told = read_message<ClusterRunStatus>(parse_json("the controller's answer", response.body));
+        holders = std::make_shared<const Holders>(holders_of(told));
+        status = text_of(std::move(told));
       } else {
         trouble = fmt::format("it answers with status {}", response.status);
       }
@@ -103,15 +125,19 @@ class ControllerWatch::Asking {
     told_.trouble = std::move(trouble);
     if (!status) return;
     status_ = std::move(status);
+    holders_ = std::move(holders);
     answered_ = monotonic_now();
   }
+
+  [[nodiscard]] bool is_silent(const std::optional<Seconds>& age) const { return !age || *age > options_.silent_after; }
 
   const ControllerWatchOptions options_;
   HttpClient client_;  // in the thread alone, but for interrupt()
 
-  mutable std::mutex mutex_;                   // guards the next three
+  mutable std::mutex mutex_;                   // guards the next four
   WatchedController told_;                     // without its status
-  std::shared_ptr<const std::string> status_;  // null: nothing was told yet
+  std::shared_ptr<const std::string> status_;  // null: nothing was told yet, as is the next
+  std::shared_ptr<const Holders> holders_;
   Nanoseconds answered_ = 0;
 
   std::optional<PeriodicThread> thread_;
@@ -124,5 +150,9 @@ ControllerWatch::ControllerWatch(const ControllerWatchOptions& options) {
 ControllerWatch::~ControllerWatch() = default;
 
 Response ControllerWatch::response() const { return asking_ ? asking_->response() : response_of({}, nullptr); }
+
+std::shared_ptr<const ControllerWatch::Holders> ControllerWatch::holders() const {
+  return asking_ ? asking_->holders() : std::make_shared<const Holders>();
+}
 
 }  // namespace flyball

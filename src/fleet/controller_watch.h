@@ -4,8 +4,11 @@
 // It has a thread with a time limit for every question, so that a controller that hangs holds up nobody.
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/units.h"
 #include "net/http.h"
@@ -33,6 +36,11 @@ class ControllerWatch {
   // Returns the answer to GET /v1/cluster (a WatchedController): what it told last. Waits for nothing. Costs little:
   // what it told was written when it came, and all answers share that text.
   [[nodiscard]] Response response() const;
+
+  // Returns for which of the cluster's jobs each GPU is, in words ("job 7, resnet"), by node and the node's number of
+  // the GPU; nothing while the controller is silent, or where the cluster engine does not tell. Never null.
+  using Holders = std::map<std::pair<std::string, std::size_t>, std::string>;
+  [[nodiscard]] std::shared_ptr<const Holders> holders() const;
 
  private:
   class Asking;

@@ -90,11 +90,14 @@ HistoryFigures figures_of(const WatchedNode& node) {
   return {power, clock.value(), asked.value(), temperature, leased, throttled};
 }
 
-// `now`: Unix time at which the node was told.
-HeldGpus held_gpus(const WatchedNode& node, Seconds now) {
+// `now`: Unix time at which the node was told. A lease that names no job may be the controller's, who knows the job.
+HeldGpus held_gpus(const WatchedNode& node, Seconds now, const ControllerWatch::Holders& holders) {
   HeldGpus held{node.node, now - node.age.value_or(Seconds()), {}};
   for (const WatchedGpu& gpu : node.gpus) {
     held.gpus.push_back({gpu.index, gpu.job, gpu.rank, gpu.holder, held.time - gpu.leased_for.value_or(Seconds())});
+    if (gpu.holder.empty() || !gpu.job.empty()) continue;
+    const auto holder = holders.find({node.node, gpu.index});
+    if (holder != holders.end()) held.gpus.back().job = holder->second;
   }
   return held;
 }
@@ -238,10 +241,11 @@ void FleetDesk::keep(const WatchedNodes& nodes, const FleetStatus& all) {
   const Seconds now(now_seconds());
   std::vector<History::Sample> samples;
   std::vector<HeldGpus> held;
+  const std::shared_ptr<const ControllerWatch::Holders> holders = controller_.holders();
   for (const WatchedNode& node : nodes.nodes) {
     if (node.silent) continue;
     samples.push_back({kNodes, node.node, figures_of(node)});
-    held.push_back(held_gpus(node, now));
+    held.push_back(held_gpus(node, now, *holders));
   }
   if (all.nodes > 0) {
     samples.push_back({kFleet,

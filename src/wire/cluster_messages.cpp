@@ -67,6 +67,13 @@ Record<BudgetOrder> description_of(const BudgetOrder* /*type*/) {
       });
 }
 
+Record<ClusterJobPlace> description_of(const ClusterJobPlace* /*type*/) {
+  using R = ClusterJobPlace;
+  return Record<R>::answer("ClusterJobPlace", "Of one node, the GPUs that a job has there.")
+      .field("node", &R::node, "The node's name.", {.needed = true})
+      .field("gpus", &R::gpus, "Their numbers on the node; empty where the cluster engine does not tell them.");
+}
+
 Record<ClusterJobStatus> description_of(const ClusterJobStatus* /*type*/) {
   using R = ClusterJobStatus;
   return Record<R>::answer("ClusterJob", kAnswer)
@@ -75,6 +82,7 @@ Record<ClusterJobStatus> description_of(const ClusterJobStatus* /*type*/) {
       .field("kind", &R::kind, "What it trains, as it was submitted.")
       .field("state", &R::state, "waiting, running, stopping, shrinking, starting, or left alone.")
       .field("nodes", &R::nodes, "Nodes on which it runs.")
+      .field("places", &R::places, "The same nodes with the GPUs that it has there.")
       .field("gpus", &R::gpus, "GPUs that it has.")
       .field("to_gpus", &R::to_gpus, "GPUs that it will have when what is under way is done.")
       .field("clock_mhz", &R::clock, "Clock of its GPUs; 0: none is set.")

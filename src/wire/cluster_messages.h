@@ -2,6 +2,7 @@
 // cluster_messages.cpp describes each once (base/record.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -40,12 +41,17 @@ struct BudgetOrder {
 };
 
 // GET /v1/cluster/status
+struct ClusterJobPlace {
+  std::string node;
+  std::vector<std::size_t> gpus;  // as the node numbers them; empty where the cluster engine does not tell
+};
 struct ClusterJobStatus {
   std::int64_t job = 0;
   std::string user;
   std::string kind;
   std::string state;  // "waiting", "running", "stopping", "shrinking", "starting", "left alone"
   std::vector<std::string> nodes;
+  std::vector<ClusterJobPlace> places{};
   int gpus = 0;
   int to_gpus = 0;                // once what is under way is done
   Megahertz clock;                // 0: not set
@@ -121,6 +127,7 @@ struct ClusterRunStatus {
 [[nodiscard]] Record<ElasticReport> description_of(const ElasticReport*);
 [[nodiscard]] Record<ElasticAnswer> description_of(const ElasticAnswer*);
 [[nodiscard]] Record<BudgetOrder> description_of(const BudgetOrder*);
+[[nodiscard]] Record<ClusterJobPlace> description_of(const ClusterJobPlace*);
 [[nodiscard]] Record<ClusterJobStatus> description_of(const ClusterJobStatus*);
 [[nodiscard]] Record<ClusterNodeStatus> description_of(const ClusterNodeStatus*);
 [[nodiscard]] Record<ClusterKindStatus> description_of(const ClusterKindStatus*);

@@ -227,7 +227,9 @@ Record<GpuAllocation> description_of(const GpuAllocation* /*type*/) {
       .field("until_s", &R::until, "Unix time of the end or, where it has not ended, of the node's last answer.",
              {.needed = true})
       .field("ended", &R::ended, "Whether it has ended.")
-      .field("job", &R::job, "The job whose training the lease was for; empty where it named none.")
+      .field(
+          "job", &R::job,
+          "The job whose training the lease was for; of a cluster's job, what its controller calls it; empty: of none.")
       .field("rank", &R::rank, "Which of the job's ranks held the lease, as it said itself; null: it did not say.")
       .field("holder", &R::holder, "Who held the lease; empty where nobody did.");
 }

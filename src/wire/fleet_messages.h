@@ -129,7 +129,7 @@ struct GpuAllocation {
   Seconds from;          // Unix time, as is `until`
   Seconds until;         // of one that has not ended: when its node was heard last
   bool ended = false;
-  std::string job;                   // whose training the lease was for; empty: of none
+  std::string job;                   // of the lease, or in words the cluster's; empty: of none
   std::optional<std::int64_t> rank;  // of that job, as the holder said
   std::string holder;                // of the lease, in words; empty: nobody had leased the GPU
 };

@@ -184,6 +184,34 @@ TEST(ControllerWatch, WritesWhatItWasToldOnce) {
   EXPECT_EQ(watch.response().tail, watch.response().tail);
 }
 
+TEST(ControllerWatch, KnowsForWhichJobEachGpuIs) {
+  EXPECT_TRUE(ControllerWatch({}).holders()->empty());
+  const testing::TempFolder folder;
+  const nlohmann::json jobs = {
+      {{"job", 7},
+       {"kind", "resnet"},
+       {"places", {{{"node", "n1"}, {"gpus", {0, 3}}}, {{"node", "n2"}, {"gpus", {1}}}}}},
+      {{"job", 8}, {"kind", std::string(61, 'x')}, {"places", {{{"node", "n2"}, {"gpus", {0}}}}}},
+      {{"job", 9}, {"kind", "waits"}}};
+  const FixedController controller(folder / "controller.sock", nlohmann::json({{"jobs", jobs}}).dump());
+  const ControllerWatch watch(options_of(folder / "controller.sock"));
+  (void)told_by(watch);
+  const ControllerWatch::Holders expected = {
+      {{"n1", 0}, "job 7, resnet"}, {{"n1", 3}, "job 7, resnet"}, {{"n2", 1}, "job 7, resnet"}, {{"n2", 0}, "job 8"}};
+  EXPECT_EQ(*watch.holders(), expected);
+}
+
+TEST(ControllerWatch, ASilentControllersJobsHoldNothing) {
+  const testing::TempFolder folder;
+  const nlohmann::json jobs = {{{"job", 7}, {"places", {{{"node", "n1"}, {"gpus", {0}}}}}}};
+  const FixedController controller(folder / "controller.sock", nlohmann::json({{"jobs", jobs}}).dump());
+  ControllerWatchOptions options = options_of(folder / "controller.sock");
+  options.silent_after = Seconds(1e-9);
+  const ControllerWatch watch(options);
+  EXPECT_EQ(told_by(watch)["status"]["jobs"].size(), 1u);
+  EXPECT_TRUE(watch.holders()->empty());
+}
+
 // What would cost the server or its pages much, or lies beyond all clocks and clusters, is no answer.
 TEST(ControllerWatch, RefusesWhatCannotBe) {
   const testing::TempFolder folder;

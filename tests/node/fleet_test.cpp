@@ -8,6 +8,9 @@
 #include <limits>
 #include <thread>
 
+#include "net/event_loop.h"
+#include "net/router.h"
+#include "net/server.h"
 #include "server/test_server.h"
 #include "support/agent_host.h"
 #include "support/event_stream.h"
@@ -232,6 +235,46 @@ TEST_F(Fleet, TellsWhichJobHadWhichGpuWhen) {
   const std::string past = "/v1/fleet/allocations?from_s=1000&until_s=2000";
   EXPECT_EQ(client_.get(past)["allocations"].size(), 0u);
   EXPECT_EQ(client_.ask("GET", "/v1/fleet/allocations?from_s=2000&until_s=1000").status, 400u);
+}
+
+// The controller of a cluster has leased all GPUs of a node at once, for whatever its jobs are.
+TEST_F(Fleet, AGpuThatTheControllerHasLeasedIsItsJobs) {
+  const testing::TempFolder folder;
+  EventLoop loop;
+  Router router;
+  router.add({"GET", "/v1/cluster/status", Handler([](const Request& /*request*/) {
+                return text_response(
+                    "application/json",
+                    R"({"jobs": [{"job": 7, "kind": "resnet", "places": [{"node": "n1", "gpus": [0, 1]}]}]})");
+              })});
+  HttpServer controller(loop, std::move(router), ServerLimits());
+  controller.listen_unix(folder / "controller.sock", 0600);
+  std::thread thread([&] { loop.run(); });
+  {
+    PlanningServerOptions made = options();
+    made.fleet.controller.address = folder / "controller.sock";
+    made.fleet.controller.period = Seconds(0.05);
+    const ServerThread server(made);
+    Client client(server.port(), kAdministrator);
+    LeaseRequest request;
+    request.gpus = {0};
+    AgentLease lease = AgentClient(first_.endpoint(), "").lease(request);
+    request.job = "a-training";
+    request.gpus = {1};
+    AgentLease other = AgentClient(first_.endpoint(), "").lease(request);
+    std::map<std::int64_t, std::string> jobs;
+    for (int i = 0; i < 600 && (jobs[0] != "job 7, resnet" || jobs[1] != "a-training"); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      const nlohmann::json told = client.get("/v1/fleet/allocations");
+      for (const nlohmann::json& one : told["allocations"]) {
+        if (one["node"] == "n1" && !one["ended"].get<bool>()) jobs[one["gpu"]] = one["job"];
+      }
+    }
+    EXPECT_EQ(jobs[0], "job 7, resnet");
+    EXPECT_EQ(jobs[1], "a-training") << "the lease says itself for which job it is";
+  }
+  loop.post([&] { controller.stop(Seconds(0.01), [&] { loop.stop(); }); });
+  thread.join();
 }
 
 TEST_F(Fleet, AllNodesTogetherHaveAPast) {

@@ -165,7 +165,7 @@ class World:
                 return json.loads(told or "{}")
 
             lease = ask("POST", "/v1/leases", {"gpus": [0], "heartbeat_timeout_s": 60})["lease"]
-            ask("PATCH", f"/v1/leases/{lease}/gpus/0", {"sm_clocks_mhz": {"min": 1005, "max": 1005}})
+            ask("PATCH", f"/v1/leases/{lease}/gpus/0", {"sm_clocks_mhz": {"minimum": 1005, "maximum": 1005}})
             yield
 
     def fault(self, node, *words):

@@ -417,7 +417,7 @@ class AllocationChart {
     const one = this.chosenStretch();
     if (!lane || event.ctrlKey || event.altKey || event.metaKey) return;
     if (event.key === 'Enter') {
-      if (one?.held?.job) location.hash = jobAddress(one.held.job);
+      if (one?.held?.job && this.source.jobs.has(one.held.job)) location.hash = jobAddress(one.held.job);
       return;
     }
     const steps = {ArrowUp: -1, ArrowDown: 1}[event.key];

@@ -76,7 +76,8 @@ class Source extends Asker {
    * @param {string} job
    */
   jobLink(job) {
-    return make('a', {href: jobAddress(job)}, super.jobLink(job));
+    // A cluster's job may have no plan of this server.
+    return this.jobs.has(job) ? make('a', {href: jobAddress(job)}, super.jobLink(job)) : super.jobLink(job);
   }
 
   /**
