@@ -164,7 +164,7 @@ class World:
                 assert head.split()[1][:1] == b"2", head
                 return json.loads(told or "{}")
 
-            lease = ask("POST", "/v1/leases", {"gpus": [0], "heartbeat_timeout_s": 60})["lease"]
+            lease = ask("POST", "/v1/leases", {"gpus": [0], "heartbeat_timeout_s": 60})["id"]
             ask("PATCH", f"/v1/leases/{lease}/gpus/0", {"sm_clocks_mhz": {"minimum": 1005, "maximum": 1005}})
             yield
 
