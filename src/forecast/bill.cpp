@@ -11,6 +11,7 @@
 #include "base/json_object.h"
 #include "base/text.h"
 #include "base/time_text.h"
+#include "forecast/interruptions.h"
 
 namespace flyball {
 namespace {
@@ -155,6 +156,13 @@ EnergySheet energy_sheet(const RunDescription& run, const RunForecast& forecast)
     }
     sheet.stages.push_back(std::move(rows));
   }
+  EnergySheet::Group interruptions{"interruptions", Joules(0), {}};
+  for (const InterruptionForecast& one : forecast.interruptions) {
+    interruptions.parts.push_back({one.name, one.energy()});
+    interruptions.energy += one.energy();
+  }
+  if (!interruptions.parts.empty()) sheet.stages.push_back(std::move(interruptions));
+  if (const auto sentence = sentence_on_failures(run, forecast)) sheet.notes.push_back(*sentence);
   for (std::size_t c = 0; c < kComponents; ++c) {
     const auto component = static_cast<Component>(c);
     const bool there = std::any_of(run.node_types.begin(), run.node_types.end(),

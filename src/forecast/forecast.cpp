@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "forecast/interruptions.h"
 #include "forecast/run_interval.h"
 #include "forecast/samples.h"
 
@@ -25,11 +26,11 @@ std::vector<TrainingStage> all_stages() {
   return stages;
 }
 
-double times_a_run(const RunDescription& run, Occurrence occurrence) {
+double times_in(const RunDescription& run, const RunPart& part, Occurrence occurrence) {
   switch (occurrence) {
-    case Occurrence::kRun: return 1.0;
-    case Occurrence::kEpoch: return run.epochs;
-    case Occurrence::kIteration: return run.epochs * run.iterations_per_epoch();
+    case Occurrence::kRun: return part.begin ? 1.0 : 0.0;
+    case Occurrence::kEpoch: return part.iterations / run.iterations_per_epoch();
+    case Occurrence::kIteration: return part.iterations;
   }
   return 0.0;
 }
@@ -101,6 +102,37 @@ Seconds expected_slowest(const RunDescription& run, const std::vector<Samples>& 
   return reached > 0.0 ? mean / reached : Seconds(0);  // reached is 1 but for rounding
 }
 
+// Mean power of all nodes of each type while iterations follow each other.
+std::vector<PerComponent<Watts>> power_of_iterations(const RunDescription& run, const RunPart& part,
+                                                     const RunForecast& forecast) {
+  std::vector<PerComponent<Watts>> powers(run.node_types.size());
+  for (std::size_t t = 0; t < run.node_types.size(); ++t) {
+    const NodeType& type = run.node_types[t];
+    const NodeTypeForecast& own = forecast.node_types[t];
+    PerComponent<Joules> iterations{};
+    for (std::size_t s = 0; s < kTrainingStages; ++s) {
+      const StageMeasurement& stage = type.stages[s];
+      const bool once = stage.stated && stage.occurrence == Occurrence::kRun && part.begin;
+      const PerComponent<Joules> first = once ? mean_joules(type, stage) : PerComponent<Joules>{};
+      for (std::size_t c = 0; c < kComponents; ++c) iterations[c] += own.stages[s][c] - own.count * first[c];
+    }
+    const Seconds waited = part.begin ? own.first_wait : Seconds(0);
+    const Seconds time = forecast.iterations * own.iteration;
+    for (std::size_t c = 0; c < kComponents; ++c) {
+      iterations[c] -= own.count * (idle_power(type, c) * waited);
+      if (time > Seconds(0)) powers[t][c] = std::max(Watts(0), iterations[c] / time);
+    }
+  }
+  return powers;
+}
+
+// Adds how far the number of failures and their losses may be off, but no less than none.
+void widen(IntervalHalves& halves, Joules deviation, Joules lost, double confidence) {
+  const Joules half = normal_quantile(0.5 + 0.5 * confidence) * deviation;
+  halves.above = Joules(std::hypot(halves.above.value(), half.value()));
+  halves.below = Joules(std::hypot(halves.below.value(), std::min(half, lost).value()));
+}
+
 }  // namespace
 
 Joules RunForecast::of(TrainingStage stage) const {
@@ -119,12 +151,26 @@ Joules RunForecast::of(StageGroup group) const {
 Joules RunForecast::of(Component component) const {
   Joules sum(0);
   for (const auto& parts : stages) sum += parts[index_of(component)];
+  for (const InterruptionForecast& one : interruptions) {
+    for (const auto& joules : one.joules) sum += joules[index_of(component)];
+  }
+  return sum;
+}
+
+Joules InterruptionForecast::energy() const {
+  Joules sum(0);
+  for (const auto& own : joules) sum += std::accumulate(own.begin(), own.end(), Joules(0));
   return sum;
 }
 
 RunForecast forecast_run(const RunDescription& run, double confidence) {
+  return forecast_part(run, {run.epochs * run.iterations_per_epoch(), true}, confidence);
+}
+
+RunForecast forecast_part(const RunDescription& run, const RunPart& part, double confidence,
+                          const std::vector<double>& power_variances) {
   RunForecast forecast;
-  forecast.iterations = times_a_run(run, Occurrence::kIteration);
+  forecast.iterations = part.iterations;
   for (const NodeType& type : run.node_types) {
     NodeTypeForecast own;
     own.name = type.name;
@@ -132,7 +178,7 @@ RunForecast forecast_run(const RunDescription& run, double confidence) {
     for (const TrainingStage which : all_stages()) {
       const StageMeasurement& stage = type.stage(which);
       if (stage.stated)
-        charge(own, which, times_a_run(run, stage.occurrence), mean_joules(type, stage), mean_time(stage));
+        charge(own, which, times_in(run, part, stage.occurrence), mean_joules(type, stage), mean_time(stage));
     }
     forecast.node_types.push_back(std::move(own));
   }
@@ -140,8 +186,9 @@ RunForecast forecast_run(const RunDescription& run, double confidence) {
   const bool wait_measured = std::any_of(run.node_types.begin(), run.node_types.end(),
                                          [](const NodeType& type) { return type.stage(TrainingStage::kWait).stated; });
   std::vector<MeasuredPart> parts;
+  Seconds first(0);  // what runs once takes
   for (const Occurrence occurrence : kOccurrences) {
-    const double repeats = times_a_run(run, occurrence);
+    const double repeats = times_in(run, part, occurrence);
     std::vector<Samples> samples;
     for (const NodeType& type : run.node_types) samples.push_back(samples_of(type, occurrence));
     const Seconds slowest = wait_measured ? Seconds(0) : expected_slowest(run, samples);
@@ -170,7 +217,8 @@ RunForecast forecast_run(const RunDescription& run, double confidence) {
       own.iteration += a_iteration * longest;
     }
     forecast.duration += repeats * longest;
-    parts.push_back({occurrence, repeats, std::move(samples), slowest});
+    if (occurrence == Occurrence::kRun) first = repeats * longest;
+    if (repeats > 0.0) parts.push_back({occurrence, repeats, std::move(samples), slowest});
   }
 
   std::vector<Joules> energies;
@@ -183,9 +231,21 @@ RunForecast forecast_run(const RunDescription& run, double confidence) {
       }
     }
     forecast.energy += own.energy;
-    energies.push_back(own.energy);
   }
-  const IntervalHalves halves = interval_halves(run, parts, energies, confidence);
+  Interruptions interruptions =
+      interruptions_of(run, forecast.iterations, forecast.duration - first, power_of_iterations(run, part, forecast));
+  for (InterruptionForecast& one : interruptions.list) {
+    forecast.duration += one.time;
+    forecast.energy += one.energy();
+    for (std::size_t t = 0; t < run.node_types.size(); ++t) {
+      forecast.node_types[t].charged += one.time;
+      for (const Joules joules : one.joules[t]) forecast.node_types[t].energy += joules;
+    }
+    forecast.interruptions.push_back(std::move(one));
+  }
+  for (const NodeTypeForecast& own : forecast.node_types) energies.push_back(own.energy);
+  IntervalHalves halves = interval_halves(run, parts, energies, confidence, {}, power_variances);
+  widen(halves, interruptions.failure_deviation, interruptions.lost, confidence);
   forecast.interval = {confidence, std::max(Joules(0), forecast.energy - halves.below), forecast.energy + halves.above};
   return forecast;
 }

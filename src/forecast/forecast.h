@@ -51,6 +51,16 @@ struct NodeTypeForecast {
   Seconds charged;     // the time for which a node is charged, which is the run's duration
 };
 
+// All checkpoints of a run, or all of another kind of what interrupts it (interruptions.h).
+struct InterruptionForecast {
+  std::string name;                          // "checkpoint", "evaluation", "repeated_work", "restart"
+  double times = 0.0;                        // how often, the mean
+  Seconds time;                              // of all of them together
+  std::vector<PerComponent<Joules>> joules;  // of all nodes of each type
+
+  [[nodiscard]] Joules energy() const;
+};
+
 // The forecast of a whole run, over all nodes.
 struct RunForecast {
   Joules energy;
@@ -59,6 +69,7 @@ struct RunForecast {
   std::vector<NodeTypeForecast> node_types;
   double iterations = 0.0;  // of the whole run
   Seconds duration;
+  std::vector<InterruptionForecast> interruptions;  // which are in none of `stages`
 
   [[nodiscard]] Joules of(TrainingStage stage) const;
   [[nodiscard]] Joules of(StageGroup group) const;
@@ -68,6 +79,16 @@ struct RunForecast {
 // Forecasts a run. `confidence`, in (0, 1), is that of the interval. The description must be complete
 // (check_complete()).
 [[nodiscard]] RunForecast forecast_run(const RunDescription& run, double confidence = 0.9);
+
+// A part of a run: so many iterations and, if its begin belongs to it, what runs once.
+struct RunPart {
+  double iterations = 1.0;  // above 0
+  bool begin = true;
+};
+
+// Forecasts a part of a run as if it were the whole. `power_variances` are as for interval_halves().
+[[nodiscard]] RunForecast forecast_part(const RunDescription& run, const RunPart& part, double confidence,
+                                        const std::vector<double>& power_variances = {});
 
 // A stretch of time in which a node is forecast to draw constant power.
 struct PowerPiece {

@@ -50,12 +50,35 @@ struct NodeType {
   [[nodiscard]] bool has(Component which) const { return components[index_of(which)].has_value(); }
 };
 
+// What stops the iterations of all nodes together: a checkpoint, an evaluation, or the restart after a failure.
+struct Pause {
+  std::optional<double> every;  // iterations; none: once an epoch. Has no meaning for a restart.
+  Seconds time;
+  std::optional<PerComponent<bool>> active;  // which components work; none: the usual ones (interruptions.h)
+  InputLocation where;
+};
+
+struct Restarts {
+  Seconds between_failures;  // of one node, the mean; whatever ends the job counts
+  Pause pause;               // from a failure until iterations go on
+};
+
+// How long the all-reduce took on other numbers of nodes, for change_run().
+struct AllReduceTime {
+  int nodes = 2;
+  Seconds time;
+};
+
 struct RunDescription {
   std::string name;
   double samples = 0.0;  // n, of the data set
   int epochs = 1;
   std::optional<Seconds> iteration;  // by the wall clock; stage times are checked against it
   std::vector<NodeType> node_types;
+  std::optional<Pause> checkpoint;
+  std::optional<Pause> evaluation;
+  std::optional<Restarts> restarts;
+  std::vector<AllReduceTime> all_reduces;
 
   [[nodiscard]] std::int64_t nodes() const;
   // Returns n / (sum of the nodes' batches), which is how often eqs. 23, 33 and 38 charge a batch. It is not rounded,

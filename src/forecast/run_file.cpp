@@ -30,11 +30,20 @@ constexpr double kMostOverMedian = 50.0;  // a measurement above so many medians
 
 constexpr double kMostOverFastest = 50.0;  // likewise of two node types' iterations
 
-const std::vector<std::string> kKeys = {"name", "samples", "batch", "epochs", "iteration_seconds", "nodes"};
+constexpr double kMostIterations = 1e12;
+constexpr double kMostHoursBetweenFailures = 1e9;
+
+const std::vector<std::string> kKeys = {"name",  "samples",    "batch",      "epochs",   "iteration_seconds",
+                                        "nodes", "checkpoint", "evaluation", "restarts", "all_reduce"};
 const std::vector<std::string> kNodeKeys = {"name",    "count", "batch",     "measured_nodes", "spread",
                                             "power_w", "stage", "recording", "spans"};
 const std::vector<std::string> kPowerKeys = {"active", "idle", "count"};
 const std::vector<std::string> kStageKeys = {"seconds", "milliseconds", "minutes", "per", "active", "power_w"};
+
+const std::vector<std::string> kCheckpointKeys = {"every", "seconds", "active"};
+const std::vector<std::string> kEvaluationKeys = {"every", "per", "seconds", "active"};
+const std::vector<std::string> kRestartKeys = {"node_hours_between_failures", "seconds", "active"};
+const std::vector<std::string> kAllReduceKeys = {"nodes", "seconds", "milliseconds"};
 
 struct TimeUnit {
   const char* key;
@@ -73,10 +82,80 @@ class RunFile final : TomlFile {
                          "name each type differently");
       }
     }
+    if (const toml::node* node = root().get("checkpoint")) {
+      run.checkpoint = pause(table(*node, "checkpoint", "[checkpoint]"), kCheckpointKeys, "checkpoint");
+      run.checkpoint->every = every(*node->as_table(), "checkpoint");
+    }
+    if (const toml::node* node = root().get("evaluation")) run.evaluation = evaluation(*node);
+    if (const toml::node* node = root().get("restarts")) {
+      const toml::table& own = table(*node, "restarts", "[restarts]");
+      Restarts restarts;
+      restarts.pause = pause(own, kRestartKeys, "restarts");
+      const char* key = kRestartKeys.front().c_str();
+      restarts.between_failures =
+          Seconds(3600.0 * number(need(own, key, "node_hours_between_failures = 50000 (of one node)"), key, 1e-3,
+                                  kMostHoursBetweenFailures, "hours"));
+      run.restarts = std::move(restarts);
+    }
+    if (const toml::node* node = root().get("all_reduce")) run.all_reduces = all_reduces(*node);
     return run;
   }
 
  private:
+  double every(const toml::table& own, const char* what) const {
+    return number(need(own, "every", "every = 1000 (iterations)"), fmt::format("every of {}", what), 1.0,
+                  kMostIterations, "iterations");
+  }
+
+  Pause pause(const toml::table& own, const std::vector<std::string>& keys, const char* what) const {
+    check_keys(own, keys, fmt::format(" in [{}]", what));
+    Pause pause;
+    pause.where = at(own.source());
+    pause.time = Seconds(number(need(own, "seconds", "seconds = 30"), fmt::format("seconds of {}", what), 0.0,
+                                kMostStageSeconds, "seconds"));
+    if (const toml::node* active = own.get("active")) pause.active = components_of(*active);
+    return pause;
+  }
+
+  Pause evaluation(const toml::node& node) const {
+    const toml::table& own = table(node, "evaluation", "[evaluation]");
+    Pause evaluation = pause(own, kEvaluationKeys, "evaluation");
+    const toml::node* per = own.get("per");
+    if (per == nullptr) {
+      evaluation.every = every(own, "evaluation");
+      return evaluation;
+    }
+    if (own.get("every") != nullptr) fail(*per, "evaluation has both every and per", "leave one of them");
+    if (occurrence(*per) != Occurrence::kEpoch) {
+      fail(*per, "evaluation is made every so many iterations, or once an epoch",
+           "write per = \"epoch\" or every = 1000");
+    }
+    return evaluation;
+  }
+
+  std::vector<AllReduceTime> all_reduces(const toml::node& node) const {
+    const toml::table& own = table(node, "all_reduce", "[all_reduce]");
+    check_keys(own, kAllReduceKeys, " in [all_reduce]");
+    const toml::node& nodes = need(own, "nodes", "nodes = [2, 4, 8]");
+    StageMeasurement times;
+    read_times(own, "all_reduce", times);
+    const toml::array* counts = nodes.as_array();
+    if (counts == nullptr || counts->empty()) fail(nodes, "nodes is no list of numbers", "write nodes = [2, 4, 8]");
+    if (counts->size() != times.times.size()) {
+      fail(nodes, fmt::format("{} numbers of nodes and {} times", counts->size(), times.times.size()),
+           "write one time for each number: milliseconds = [80, 110, 125]");
+    }
+    if (counts->size() > kMostTypes) fail(nodes, "too many measurements", "list at most 1000");
+    std::vector<AllReduceTime> list;
+    for (std::size_t k = 0; k < counts->size(); ++k) {
+      const toml::node& one = *counts->get(k);
+      list.push_back({count(one, "nodes of all_reduce", kMostNodes), times.times[k]});
+      if (list.back().nodes < 2) fail(one, "an all-reduce on one node", "list numbers of nodes from 2");
+      if (list.back().time <= Seconds(0)) fail(one, "an all-reduce that takes no time", "write what was measured");
+    }
+    return list;
+  }
+
   // A name that carries another unit is answered with the place where that unit is written.
   std::string mend_of_key(const std::string& name, const std::vector<std::string>& known) const override {
     if (&known == &kStageKeys) {

@@ -156,18 +156,22 @@ Joules unseen_stalls(const RunDescription& run, const std::vector<Samples>& samp
 
 }  // namespace
 
+double normal_quantile(double quantile) { return boost::math::quantile(Normal(), quantile); }
+
 IntervalHalves interval_halves(const RunDescription& run, const std::vector<MeasuredPart>& parts,
-                               const std::vector<Joules>& energies, double confidence, const AssumedSpread& assumed) {
+                               const std::vector<Joules>& energies, double confidence, const AssumedSpread& assumed,
+                               const std::vector<double>& power_variances) {
   const bool wait_measured = std::any_of(run.node_types.begin(), run.node_types.end(),
                                          [](const NodeType& type) { return type.stage(TrainingStage::kWait).stated; });
   const double quantile = 0.5 + 0.5 * confidence;
-  const double deviations = boost::math::quantile(Normal(), quantile);
+  const double deviations = normal_quantile(quantile);
   double both = 0.0;
   for (std::size_t t = 0; t < run.node_types.size(); ++t) {
     const NodeType& type = run.node_types[t];
     const double measured = measured_nodes(type);
     // The first part is of the power of so many nodes, the second of the speed of those that were not measured.
-    const double variance = 1.0 / measured + (1.0 / measured - 1.0 / type.count);
+    const double power_variance = power_variances.empty() ? 1.0 / measured : power_variances[t];
+    const double variance = power_variance + (1.0 / measured - 1.0 / type.count);
     const double spread = type.spread.value_or(assumed.node_spread);
     both += squared(deviations * spread * energies[t]) * variance;
   }

@@ -46,10 +46,16 @@ struct IntervalHalves {
   Joules above;
 };
 
+// Returns how many standard deviations of a normal distribution lie below a quantile in (0, 1).
+[[nodiscard]] double normal_quantile(double quantile);
+
 // Returns how far the interval reaches below and above the forecast. `energies` are the forecast energies of all nodes
 // of each type in the whole run. `confidence` must be in (0, 1 - 1e-6), and the assumed weights above 0.
+// `power_variances` says how uncertain the mean power of each type's nodes is, in squares of the type's spread; empty
+// stands for that of the measured nodes, 1 / measured_nodes.
 [[nodiscard]] IntervalHalves interval_halves(const RunDescription& run, const std::vector<MeasuredPart>& parts,
                                              const std::vector<Joules>& energies, double confidence,
-                                             const AssumedSpread& assumed = {});
+                                             const AssumedSpread& assumed = {},
+                                             const std::vector<double>& power_variances = {});
 
 }  // namespace flyball
