@@ -11,6 +11,7 @@
 #include "draw/html_page.h"
 #include "draw/scale.h"
 #include "draw/text_table.h"
+#include "report/recorded_bill_report.h"
 
 namespace flyball {
 namespace {
@@ -99,6 +100,14 @@ std::string interval_line(const EnergySheet& sheet) {
                      kwh(sheet, sheet.interval->low), kwh(sheet, sheet.interval->high));
 }
 
+std::string bought_line(const ForecastReport::Bought& bought) {
+  std::string text = fmt::format("budget {}: {} iterations", bought.budget, grouped_number(bought.iterations, 0));
+  if (bought.least)
+    text += fmt::format(" ({} to {})", grouped_number(*bought.least, 0), grouped_number(*bought.most, 0));
+  if (bought.epochs) text += fmt::format(", {} epochs", amount(*bought.epochs));
+  return text;
+}
+
 std::string headline(const ForecastReport& report) {
   const EnergySheet& sheet = *report.sheet;
   std::string text = fmt::format("<strong>{}&nbsp;kWh</strong>", kwh(sheet, sheet.energy));
@@ -120,6 +129,8 @@ constexpr std::string_view kForecastWords = R"(<h2>Words</h2>
 <dt>preprocess</dt><dd>indexing the data set, loading and preparing batches, moving them to the accelerator</dd>
 <dt>compute</dt><dd>model in and out, forward, backward</dd>
 <dt>communicate</dt><dd>the gradients' all-reduce, the update, and waiting for the slowest node</dd>
+<dt>interruptions</dt><dd>checkpoints, evaluations, and after a failure the restart and the work that is repeated;
+only if RUN.toml states them</dd>
 <dt>wait</dt><dd>what nodes draw idle until the slowest has done its share of an iteration and the longest all-reduce is
 over</dd>
 <dt>interval</dt><dd>holds the run's energy with that probability, if the measured iterations are like the rest and
@@ -155,6 +166,7 @@ std::string forecast_text(const ForecastReport& report) {
                    type.wait ? format_fixed(type.wait->value(), decimals_for(type.wait->value(), 4)) : "-"});
   }
   out += nodes.str();
+  const Tariff& tariff = *report.tariff;
   const std::vector<Charge> charges = charges_of(report);
   if (sheet.baseline) {
     TextTable bill({"<whole run", "<unit", "this run", ">" + sheet.baseline->name, "saved", "saved %"});
@@ -175,6 +187,8 @@ std::string forecast_text(const ForecastReport& report) {
                          charges[i].unit);
     }
   }
+  if (report.bought) out += "\n" + bought_line(*report.bought) + "\n";
+  if (report.recorded) out += "\n" + recorded_bill_text(*report.recorded, tariff);
   return out;
 }
 
@@ -228,6 +242,14 @@ std::string forecast_json(const ForecastReport& report) {
                      {"co2_kg", co2 ? Json(*co2 - *tariff.co2_kg(sheet.energy, sheet.duration)) : Json(nullptr)},
                      {"cost", cost ? Json(*cost - *tariff.cost(sheet.energy, sheet.duration)) : Json(nullptr)}};
   }
+  if (report.bought) {
+    json["budget"] = {{"budget", report.bought->budget},
+                      {"iterations", report.bought->iterations},
+                      {"low_iterations", write_value(report.bought->least)},
+                      {"high_iterations", write_value(report.bought->most)},
+                      {"epochs", write_value(report.bought->epochs)}};
+  }
+  if (report.recorded) json["against"] = recorded_bill_json(*report.recorded, tariff);
   return json.dump(2) + "\n";
 }
 
@@ -250,6 +272,8 @@ std::string forecast_html(const ForecastReport& report) {
   for (const std::string& line : sheet.notes) {
     body += fmt::format("<p class=\"note\">{}</p>\n", escape_markup(line));
   }
+  if (report.bought) body += fmt::format("<p>{}</p>\n", escape_markup(bought_line(*report.bought)));
+  if (report.recorded) body += recorded_bill_html(*report.recorded, *report.tariff);
   body += "<h2>Where the energy goes</h2>\n";
   body += in_both_widths([&](int width) { return energy_bars(sheet, width); });
   HtmlTable stages({"Stage", "Energy<small>kWh</small>", "Share<small>%</small>"});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "draw/svg_canvas.h"
 #include "forecast/bill.h"
 #include "forecast/forecast.h"
+#include "forecast/recorded_bill.h"
 #include "report/time_charts.h"
 
 namespace flyball {
@@ -28,6 +30,16 @@ struct ForecastReport {
   };
   std::vector<NodePower> power;
   std::string command;  // the command that made the forecast
+  // How many iterations a budget buys, and, with an interval, at its dear and at its cheap end.
+  struct Bought {
+    std::string budget;  // as people write it: "500", "40 kWh"
+    double iterations = 0.0;
+    std::optional<double> least;
+    std::optional<double> most;
+    std::optional<double> epochs;
+  };
+  std::optional<Bought> bought;
+  std::optional<RecordedBill> recorded;  // what was measured, to be shown beside the forecast
 };
 
 [[nodiscard]] std::string forecast_text(const ForecastReport& report);
