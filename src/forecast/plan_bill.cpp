@@ -59,7 +59,20 @@ FrontierPoint at_maximum_clocks(const ComputationDag& dag, const std::vector<Wat
   return replay(dag, blocking, plan_of_types(dag, highest));
 }
 
-std::size_t chosen_point(const Frontier& frontier, const PlannedRun& run, Seconds fastest) {
+std::size_t fastest_below(const Frontier& frontier, int stages, Watts cap) {
+  Watts least(0);
+  for (std::size_t k = 0; k < frontier.size(); ++k) {
+    const Watts power = frontier.energy(k) / frontier.time(k) / static_cast<double>(stages);
+    if (power <= cap) return k;
+    if (k == 0 || power < least) least = power;
+  }
+  throw UsageError(
+      fmt::format("--power-cap {:g}: at no point of the plan does a GPU draw less than {:.4g} W on average",
+                  cap.value(), least.value()));
+}
+
+std::size_t chosen_point(const ComputationDag& dag, const Frontier& frontier, const PlannedRun& run, Seconds fastest) {
+  if (run.power_cap) return fastest_below(frontier, dag.stages(), *run.power_cap);
   if (!run.slower_pct) return run.point;
   return frontier.cheapest_by(to_nanoseconds((1.0 + *run.slower_pct / 100.0) * fastest));
 }
@@ -70,7 +83,7 @@ PlanBill bill_of_plan(const ComputationDag& dag, const Frontier& frontier, const
                       const PlannedRun& run) {
   if (frontier.empty()) throw UsageError("the plan has no points; make it again");
   const FrontierPoint before = at_maximum_clocks(dag, blocking);
-  const std::size_t point = chosen_point(frontier, run, to_seconds(before.time));
+  const std::size_t point = chosen_point(dag, frontier, run, to_seconds(before.time));
   if (point >= frontier.size()) {
     throw UsageError(fmt::format("the plan's points are 0 to {}; there is no point {}", frontier.size() - 1, point));
   }
@@ -107,6 +120,31 @@ PlanBill bill_of_plan(const ComputationDag& dag, const Frontier& frontier, const
       EnergySheet::Baseline{"all-maximum clocks", factor * (total_before + all_blocked * to_seconds(before.time)),
                             run.iterations * to_seconds(before.time)};
   return {std::move(sheet), point};
+}
+
+ClockFactors clock_factors(const PlanBill& bill) {
+  const EnergySheet::Baseline& before = *bill.sheet.baseline;
+  return {bill.sheet.duration / before.duration, bill.sheet.energy / before.energy};
+}
+
+RunDescription at_clocks(RunDescription run, const ClockFactors& factors) {
+  const std::size_t accelerator = index_of(Component::kAccelerator);
+  for (NodeType& type : run.node_types) {
+    if (!type.components[accelerator]) {
+      throw UsageError(fmt::format("--plan sets the clocks of accelerators, and '{}' has none in power_w", type.name));
+    }
+    for (const TrainingStage which : {TrainingStage::kForward, TrainingStage::kBackward}) {
+      StageMeasurement& stage = type.stage(which);
+      const ComponentPower& power = *type.components[accelerator];
+      const Watts drawn = stage.power[accelerator].value_or(stage.active[accelerator] ? power.active : power.idle);
+      stage.power[accelerator] = factors.energy / factors.time * drawn;
+      for (Seconds& time : stage.times) time = factors.time * time;
+      for (std::size_t c = 0; c < kComponents; ++c) {
+        for (Joules& joules : stage.recorded[c]) joules = (c == accelerator ? factors.energy : factors.time) * joules;
+      }
+    }
+  }
+  return run;
 }
 
 }  // namespace flyball
