@@ -234,8 +234,8 @@ EnergySheet sheet_of_run(const ForecastOptions& options, const Tariff& tariff, F
   EnergySheet sheet = energy_sheet(all.run, forecast);
   sheet.notes.insert(sheet.notes.begin(), notes.begin(), notes.end());
   if (question.any() || options.plan.file) {
-    sheet.baseline = EnergySheet::Baseline{question.any() ? "run as described" : "all-maximum clocks", described.energy,
-                                           described.duration};
+    sheet.baseline = EnergySheet::Baseline{question.any() ? "the run as described" : "all-maximum clocks",
+                                           described.energy, described.duration};
   }
   if (options.budget) report.bought = bought_by(*options.budget, all.run, forecast, tariff);
   for (std::size_t t = 0; t < all.run.node_types.size(); ++t) {

@@ -29,6 +29,9 @@ constexpr ParameterRange kBeyondRing{-0.23, 0.17, 0.58};
 // and 0.694; the median, and the whole range since these are skewed.
 constexpr ParameterRange kFixedShare{0.0, 0.135, 0.69};
 constexpr double kRangeConfidence = 0.9;
+// How far a measured all-reduce usually lies from a ring's fit to others of the same run.
+constexpr double kUsualDeviation = 0.25;
+constexpr double kDeviationWeight = 2.0;  // in measurements
 
 struct Assumption {
   double beyond_ring = kBeyondRing.middle;
@@ -73,11 +76,14 @@ class AllReduceGrowth {
   [[nodiscard]] Seconds time(double to, double beyond_ring) const { return beyond(to, beyond_ring) * fit_->time(to); }
 
  private:
-  // The fit holds as far as it was measured. Beyond, it has the steps that a power of the number of nodes stands for
-  // otherwise, so that the middle of the range adds nothing to it.
+  // A fit has the steps that a power of the number of nodes stands for otherwise, so that the middle adds nothing to
+  // it. The ends of the range are off by the deviation of the fit and, beyond the greatest measured number, by the
+  // power.
   [[nodiscard]] double beyond(double to, double beyond_ring) const {
-    if (to <= most_) return 1.0;
-    return std::pow(to / most_, beyond_ring - kBeyondRing.middle);
+    const double end = (beyond_ring < kBeyondRing.middle ? kBeyondRing.low : kBeyondRing.high) - kBeyondRing.middle;
+    const double farther = to > most_ ? end * std::log(to / most_) : 0.0;
+    const double off = std::hypot(farther, normal_quantile(0.5 + 0.5 * kRangeConfidence) * fit_->deviation);
+    return std::exp((beyond_ring - kBeyondRing.middle) / std::abs(end) * off);
   }
 
   double from_;
@@ -198,7 +204,9 @@ void note_nodes(const RunDescription& before, const RunChange& question, Changed
 
 double ring_growth(double from, double to) { return (to - 1.0) / to / ((from - 1.0) / from); }
 
-RingFit fit_ring(const std::vector<AllReduceTime>& measured) {
+namespace {
+
+RingFit least_squares(const std::vector<AllReduceTime>& measured) {
   // Minimises sum of (a x + b y - 1)^2 with x = 2 (n-1) / t and y = 2 (n-1) / (n t).
   double xx = 0.0;
   double xy = 0.0;
@@ -218,10 +226,22 @@ RingFit fit_ring(const std::vector<AllReduceTime>& measured) {
   if (determinant > 1e-12 * xx * yy) {
     const double a = (yy * x1 - xy * y1) / determinant;
     const double b = (xx * y1 - xy * x1) / determinant;
-    if (a >= 0.0 && b >= 0.0) return {Seconds(a), Seconds(b)};
-    if (b < 0.0) return {Seconds(x1 / xx), Seconds(0)};
+    if (a >= 0.0 && b >= 0.0) return {Seconds(a), Seconds(b), 0.0};
+    if (b < 0.0) return {Seconds(x1 / xx), Seconds(0), 0.0};
   }
-  return {Seconds(0), Seconds(y1 / yy)};
+  return {Seconds(0), Seconds(y1 / yy), 0.0};
+}
+
+}  // namespace
+
+RingFit fit_ring(const std::vector<AllReduceTime>& measured) {
+  RingFit fit = least_squares(measured);
+  double squares = kDeviationWeight * kUsualDeviation * kUsualDeviation;
+  for (const AllReduceTime& one : measured) squares += std::pow(fit.time(one.nodes) / one.time - 1.0, 2);
+  const auto count = static_cast<double>(measured.size());
+  const double variance = squares / (kDeviationWeight + std::max(0.0, count - 2.0));
+  fit.deviation = std::sqrt(variance * (1.0 + 1.0 / count));
+  return fit;
 }
 
 ChangedRun change_run(const RunDescription& run, const RunChange& question, double confidence) {
@@ -236,6 +256,10 @@ ChangedRun change_run(const RunDescription& run, const RunChange& question, doub
         fmt::format("--nodes {}: one measured node says nothing of communication; add [all_reduce] with "
                     "nodes = [2, 4] and milliseconds = [..., ...] to RUN.toml",
                     nodes));
+  }
+  if (question.global_batch && *question.global_batch > run.samples) {
+    throw UsageError(
+        fmt::format("--global-batch {:g}: the data set has {:g} samples", *question.global_batch, run.samples));
   }
   std::optional<double> derived;
   // With the same nodes and batches the measured wait holds.
@@ -259,7 +283,7 @@ ChangedRun change_run(const RunDescription& run, const RunChange& question, doub
   result.forecast.interval = {confidence, std::max(Joules(0), energy - Joules(std::sqrt(below))),
                               energy + Joules(std::sqrt(above))};
 
-  if (nodes != run.nodes()) note_nodes(before, question, result);
+  if (nodes != run.nodes() && communication_of(result.run) > Seconds(0)) note_nodes(before, question, result);
   if (derived) {
     result.notes.push_back(
         fmt::format("wait: {} nodes waited as if they differed by {:.2g} %, from which that of {} follows", run.nodes(),

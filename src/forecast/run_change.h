@@ -47,15 +47,17 @@ struct ChangedRun {
 struct RingFit {
   Seconds step;
   Seconds transfer;
+  double deviation = 0.0;  // relative standard deviation of another time, from the fit and what it was taken from
 
   [[nodiscard]] Seconds time(double nodes) const { return 2.0 * (nodes - 1.0) * (step + transfer / nodes); }
 };
 
-// Fits by least squares of the relative error. With one number of nodes `step` is 0. Requires a measurement.
+// Fits by least squares of the relative error. With one number of nodes `step` is 0. A single time is taken beforehand
+// to be 25 % off a ring's, which counts as much as two measurements. Requires a measurement.
 [[nodiscard]] RingFit fit_ring(const std::vector<AllReduceTime>& measured);
 
 // `run` must be complete. Throws UsageError where more nodes than one are asked for and only one was measured, without
-// times of all-reduces.
+// times of all-reduces, and for a batch greater than the data set.
 [[nodiscard]] ChangedRun change_run(const RunDescription& run, const RunChange& question, double confidence);
 
 }  // namespace flyball

@@ -117,9 +117,13 @@ std::string headline(const ForecastReport& report) {
   }
   text += fmt::format(" for {}", escape_markup(run_line(sheet)));
   if (const auto saving = saving_of(sheet)) {
-    text += fmt::format(": {}&nbsp;kWh or {}&nbsp;% less than with {}, {}&nbsp;% slower", kwh(sheet, saving->energy),
-                        format_fixed(saving->pct, 1), escape_markup(sheet.baseline->name),
-                        format_fixed(saving->slower_pct + 0.0, 1));
+    const bool less = saving->pct >= 0.0;
+    const bool slower = saving->slower_pct >= -0.05;  // of a tenth per cent
+    text +=
+        fmt::format(": {}&nbsp;kWh or {}&nbsp;% {} than with {}, in {}&nbsp;% {} time",
+                    kwh(sheet, less ? saving->energy : Joules(0) - saving->energy),
+                    format_fixed(std::abs(saving->pct), 1), less ? "less" : "more", escape_markup(sheet.baseline->name),
+                    format_fixed(std::abs(saving->slower_pct), 1), slower ? "more" : "less");
   }
   return text + ".";
 }
@@ -266,6 +270,11 @@ std::string forecast_html(const ForecastReport& report) {
           charge.unit.empty() ? charge.what : fmt::format("{} ({})", charge.what, charge.unit), amount(charge.own)};
       if (charge.before) cells.insert(cells.end(), {amount(*charge.before), amount(*charge.before - charge.own)});
       bill.row(cells);
+    }
+    if (sheet.baseline) {
+      const Seconds before = sheet.baseline->duration;
+      bill.row({"time (h)", amount(sheet.duration.value() / 3600.0), amount(before.value() / 3600.0),
+                amount((before - sheet.duration).value() / 3600.0)});
     }
     body += bill.str();
   }

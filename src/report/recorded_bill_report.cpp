@@ -131,7 +131,7 @@ std::optional<std::string> closing_sentence(const RecordedBill& bill) {
 std::string recorded_bill_text(const RecordedBill& bill, const Tariff& tariff) {
   std::string out = fmt::format("against {}\n", fmt::join(bill.files, ", "));
   for (const std::string& sentence : scope_of(bill)) out += sentence + "\n";
-  out += "\n";
+  out += '\n';
   TextTable table({"<bill", "<unit", "forecast", "low", "high", "measured", "off by %", "in interval"});
   for (const BillLine& line : lines_of(bill, tariff)) {
     table.add_row({line.name, line.unit, forecast_cell(line), figure(line.low), figure(line.high), measured_cell(line),

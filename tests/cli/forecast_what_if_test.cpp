@@ -34,6 +34,10 @@ TEST(ForecastWhatIf, NodesOfEachType) {
   EXPECT_EQ(more.at("baseline").at("total_kwh"), before.at("total_kwh"));
   EXPECT_GT(more.at("duration_s").get<double>(), 0.5 * before.at("duration_s").get<double>());
   EXPECT_THAT(more.at("note"), HasSubstr("80 ms on 40 nodes"));
+  const TempFolder folder;
+  ASSERT_EQ(run_flyball({"forecast", kGenerations, "--nodes", "new=240", "--out", folder / "out"}).status, 0);
+  EXPECT_THAT(file_text(folder / "out/forecast.html"), HasSubstr("% less than with the run as described, in "));
+  EXPECT_EQ(run_flyball({"forecast", kGenerations, "--global-batch", "6e7"}).status, 2);  // more than the data set
   EXPECT_EQ(run_flyball({"forecast", kGenerations, "--nodes", "48"}).status, 2);
   EXPECT_EQ(run_flyball({"forecast", kGenerations, "--nodes", "new=0"}).status, 2);
   EXPECT_EQ(run_flyball({"forecast", kGenerations, "--nodes", "new=1e3"}).status, 2);

@@ -42,6 +42,8 @@ TEST(RunChange, ARingsTwoTerms) {
   EXPECT_NEAR(fit.step.value(), 0.001, 1e-9);
   EXPECT_NEAR(fit.transfer.value(), 0.050, 1e-9);
   EXPECT_NEAR(fit.time(128).value(), 0.35321875, 1e-8);
+  // Nothing is off, so that the deviation is the usual one: 2 x 0.25^2 over 2 + 3 - 2, times 1 + 1/3.
+  EXPECT_NEAR(fit.deviation, std::sqrt(2 * 0.0625 / 3.0 * 4.0 / 3.0), 1e-9);
   // The same time on 2 and on 8 nodes wants a negative step. Without it 50 ms are b and 1.75 b, and the least squares
   // of the relative errors are at b = 50 ms (1 + 1.75) / (1 + 1.75^2).
   const RingFit flat = fit_ring({{2, Seconds(0.05)}, {8, Seconds(0.05)}});
