@@ -449,6 +449,19 @@ void AccountRun::note_fits(const std::vector<RegressionFit>& fits) {
       notes_.push_back(fmt::format("{}: readings come {:.3g} ms {} by the fit, and were moved by so much", device,
                                    std::abs(1e3 * fit.moved.value()), fit.moved > Seconds(0) ? "late" : "early"));
     }
+    if (fit.smoothing > Seconds(0)) {
+      notes_.push_back(fmt::format("{}: the counter follows the power with a time constant of {:.3g} ms by the fit",
+                                   device, 1e3 * fit.smoothing.value()));
+    }
+    if (fit.straightened) {
+      notes_.push_back(fmt::format(
+          "{}: stamps are late by lot, since the counter changes in even steps by the fit; they were put there",
+          device));
+    }
+    if (fit.adds && fit.method != AccountMethod::kSweep) {
+      notes_.push_back(
+          fmt::format("{}: operations that run at once add their powers by the fit, and do not share one", device));
+    }
     if (settings_.method != AccountMethod::kAuto && fit.readings < 2 * fit.unknowns) {
       notes_.push_back(fmt::format("{}: few readings for so many operations; {} sweep may be as good", device,
                                    settings_.names.method));

@@ -14,7 +14,13 @@
 #include <vector>
 #include <Eigen/Core>
 
+#include "account/power_posterior.h"
+#include "account/reading_watch.h"
+
 namespace flyball {
+
+inline constexpr std::size_t kEndShapes = 3;     // by the phase of what runs at an end: constant, linear, square
+inline constexpr std::size_t kMostShaped = 150;  // operations; with more, constant alone
 
 struct LagDoubt {
   double seconds = 0.0;   // the lag's standard deviation
@@ -24,9 +30,10 @@ struct LagDoubt {
 class LagEquations {
  public:
   using Row = std::vector<std::pair<std::size_t, double>>;
+  using Running = std::vector<RunningPart>;
 
   // Of a reading: its shares, what ran at its ends as parts of 1, its length in seconds, its power and its weight.
-  void add(const Row& shares, const Row& first, const Row& last, double seconds, double y, double weight);
+  void add(const Row& shares, const Running& first, const Running& last, double seconds, double y, double weight);
 
   // Returns the lag in seconds for which the powers explain the readings best, from the sums of the fit without lag:
   // `products` (sum w x x', lower triangle) and `right` (sum w x y). `damping` and `prior` are the fit's: it pulls the
@@ -40,9 +47,12 @@ class LagEquations {
   [[nodiscard]] LagDoubt doubt(const Eigen::VectorXd& power, const Eigen::MatrixXd& covariance, double noise,
                                double expected) const;
 
- private:
+  // Both must have been grown to `size`.
+  void add(const LagEquations& other, std::size_t size);
+  [[nodiscard]] EndSums sums(std::size_t size) const;
   void grow(std::size_t size);
 
+ private:
   Eigen::MatrixXd zx_;  // sum w z x'
   Eigen::MatrixXd zz_;  // sum w z z'
   Eigen::VectorXd zy_;  // sum w z y

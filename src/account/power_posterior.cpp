@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <numeric>
+#include <Eigen/Cholesky>
 #include <Eigen/Eigenvalues>
 
 #include "account/nonnegative_fit.h"
@@ -80,6 +81,98 @@ PowerPosterior infer_powers(const Eigen::MatrixXd& products, const Eigen::Vector
   damped.diagonal() += prior_weights;
   posterior.power = nonnegative_minimum(damped, right + posterior.mean * prior_weights);
   return posterior;
+}
+
+JointSums join_ends(const Eigen::MatrixXd& products, const Eigen::VectorXd& right, const EndSums& ends,
+                    const Eigen::VectorXd& power) {
+  const Eigen::Index n = right.size();
+  const Eigen::Index m = ends.zy.size();
+  const Eigen::Index size = n + m + 1;
+  JointSums joint;
+  Eigen::MatrixXd& whole = joint.products;
+  whole.resize(size, size);
+  whole.topLeftCorner(n, n) = products.selfadjointView<Eigen::Lower>();
+  whole.block(n, 0, m, n) = ends.zx;
+  whole.block(0, n, n, m) = ends.zx.transpose();
+  whole.block(n, n, m, m) = ends.zz;
+  whole.col(size - 1).head(n) = ends.zx.topRows(n).transpose() * power;
+  whole.col(size - 1).segment(n, m) = ends.zz.leftCols(n) * power;
+  whole(size - 1, size - 1) = power.dot(ends.zz.topLeftCorner(n, n) * power);
+  whole.row(size - 1) = whole.col(size - 1).transpose();
+  joint.right.resize(size);
+  joint.right << right, ends.zy, power.dot(ends.zy.head(n));
+  return joint;
+}
+
+Eigen::VectorXd solve_joint(const JointSums& joint, const PowerPosterior& posterior, double lag) {
+  const Eigen::Index n = posterior.power.size();
+  const Eigen::Index size = joint.right.size();
+  const double variance = posterior.noise * posterior.noise;
+  Eigen::VectorXd prior = Eigen::VectorXd::Constant(size, variance / (posterior.displaced * posterior.displaced));
+  prior.head(n).setConstant(variance / (posterior.spread * posterior.spread));
+  prior(0) /= kIdleSpread * kIdleSpread;
+  prior(size - 1) = variance / (lag * lag);
+  Eigen::MatrixXd damped = joint.products;
+  damped.diagonal() += prior;
+  Eigen::VectorXd told = joint.right;
+  told.head(n) += posterior.mean * prior.head(n);
+  return damped.llt().solve(told);
+}
+
+void widen_by_ends(PowerPosterior& posterior, const JointSums& joint, double squares, double readings, double lag) {
+  const Eigen::Index n = posterior.power.size();
+  const Eigen::Index size = joint.right.size();
+  const Eigen::Index m = size - n - 1;
+  const Eigen::MatrixXd& whole = joint.products;
+  const Eigen::VectorXd& told = joint.right;
+  const double expected = std::max(kPriorSpread * posterior.mean, 1e-9);
+  const double least_noise = std::max(1e-10 * squares / readings, 1e-18);
+  double noise = posterior.noise * posterior.noise;
+  double spread = posterior.spread * posterior.spread;
+  const double weight = whole.diagonal().segment(n, m).sum();
+  if (!(weight > 0.0)) return;
+  double displaced = noise * readings / weight;  // J^2: all of the noise is of this kind
+  Eigen::VectorXd prior(size);
+  Eigen::MatrixXd covariance;
+  Eigen::VectorXd mean = Eigen::VectorXd::Zero(size);
+  Eigen::VectorXd value;
+  double determined = 0.0;
+  const double cube = std::pow(static_cast<double>(size), 3);
+  const int rounds = static_cast<int>(std::clamp(kEndWork / (2.0 * cube), 3.0, 20.0));
+  for (int round = 0; round < rounds; ++round) {
+    prior.head(n).setConstant(1.0 / spread);
+    prior(0) /= kIdleSpread * kIdleSpread;
+    prior.segment(n, m).setConstant(1.0 / displaced);
+    prior(size - 1) = 1.0 / (lag * lag);
+    mean.head(n).setConstant(posterior.mean);
+    Eigen::MatrixXd precision = whole / noise;
+    precision.diagonal() += prior;
+    covariance = precision.llt().solve(Eigen::MatrixXd::Identity(size, size));
+    value = covariance * (told / noise + prior.cwiseProduct(mean));
+    if (!value.allFinite()) return;
+    const Eigen::VectorXd counts = (1.0 - prior.array() * covariance.diagonal().array()).max(0.0);
+    const Eigen::VectorXd moved = value - mean;
+    const double residual = squares - 2.0 * value.dot(told) + value.dot(whole * value);
+    determined = counts.head(n).sum();
+    const double at_ends = counts.segment(n, m).sum();
+    const double next = std::max(residual / std::max(readings - counts.sum(), 1.0), least_noise);
+    Eigen::VectorXd scaled = moved.head(n);
+    scaled(0) /= kIdleSpread;
+    spread = (scaled.squaredNorm() + kPriorCount * expected * expected) / (determined + kPriorCount);
+    const double left = std::max(moved.segment(n, m).squaredNorm() / std::max(at_ends, 1e-6), 1e-12 * displaced);
+    const bool settled = std::abs(std::log(left / displaced)) < 0.01 && std::abs(std::log(next / noise)) < 0.001;
+    displaced = std::clamp(left, 1e-3 * displaced, 1e3 * displaced);
+    noise = next;
+    if (n > 1) posterior.mean += scaled.tail(n - 1).mean();
+    if (settled) break;
+  }
+  posterior.spread = std::sqrt(spread);
+  posterior.noise = std::sqrt(noise);
+  posterior.determined = determined;
+  posterior.displaced = std::sqrt(displaced);
+  posterior.quantile = student_95(std::min(determined + kPriorCount, readings - determined));
+  posterior.covariance = covariance.topLeftCorner(n, n);
+  posterior.power = value.head(n).cwiseMax(0.0);
 }
 
 std::vector<std::vector<Eigen::Index>> inseparable(const PowerPosterior& posterior, const Eigen::VectorXd& seconds) {

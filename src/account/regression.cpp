@@ -14,7 +14,7 @@
 #include <Eigen/Core>
 
 #include "account/lag_equations.h"
-#include "account/nonnegative_fit.h"
+#include "account/normal_equations.h"
 #include "account/power_posterior.h"
 #include "account/reading_watch.h"
 #include "account/sweep.h"
@@ -22,140 +22,12 @@
 namespace flyball {
 namespace {
 
-constexpr int kRounds = 8;         // of the search for lambda
 constexpr int kBlockWindows = 10;  // a block of readings is so many windows long, so that few windows reach into two
-
-// The sums of a growing least-squares problem in which readings have weights.
-class NormalEquations {
- public:
-  void add(const std::vector<std::pair<std::size_t, double>>& row, double y, double weight) {
-    for (const auto& term : row) grow(term.first + 1);
-    for (const auto& [k, z] : row) {
-      const auto at = static_cast<Eigen::Index>(k);
-      double* column = products_.col(at).data();
-      for (const auto& [i, x] : row) {
-        if (k <= i) column[i] += weight * x * z;
-      }
-      right_(at) += weight * z * y;
-      weights_(at) += weight * z;
-    }
-    ++readings_;
-    weight_ += weight;
-    sum_ += weight * y;
-    squares_ += weight * y * y;
-  }
-
-  // Both must have been grown to `size`.
-  void add(const NormalEquations& other, std::size_t size) {
-    const auto count = static_cast<Eigen::Index>(size);
-    products_.topLeftCorner(count, count) += other.products_.topLeftCorner(count, count);
-    right_.head(count) += other.right_.head(count);
-    weights_.head(count) += other.weights_.head(count);
-    readings_ += other.readings_;
-    weight_ += other.weight_;
-    sum_ += other.sum_;
-    squares_ += other.squares_;
-  }
-
-  [[nodiscard]] std::size_t readings() const { return readings_; }
-  [[nodiscard]] double mean() const { return sum_ / weight_; }
-  [[nodiscard]] double weight() const { return weight_; }
-  // The readings' variance around their mean; 0 if it is within rounding.
-  [[nodiscard]] double variance() const {
-    const double square = squares_ / weight_;
-    const double variance = square - mean() * mean();
-    return variance > 1e-9 * square ? variance : 0.0;
-  }
-  // The sum of squares that these powers do not explain.
-  [[nodiscard]] double residual(const Eigen::VectorXd& power) const {
-    const Eigen::Index size = power.size();
-    const Eigen::VectorXd fitted = products_.topLeftCorner(size, size).selfadjointView<Eigen::Lower>() * power;
-    return std::max(squares_ - 2.0 * power.dot(right_.head(size)) + power.dot(fitted), 1e-12 * squares_);
-  }
-
-  // The mean reading while each operation ran, which for counters is the sweep's power. An operation that never ran
-  // gets the mean of all readings.
-  [[nodiscard]] Eigen::VectorXd mean_powers(std::size_t size) const {
-    Eigen::VectorXd power = Eigen::VectorXd::Constant(static_cast<Eigen::Index>(size), mean());
-    for (Eigen::Index i = 0; i < power.size(); ++i) {
-      if (weights_(i) > 0.0) power(i) = right_(i) / weights_(i);
-    }
-    return power;
-  }
-
-  [[nodiscard]] PowerPosterior posterior(std::size_t size, double apart) const {
-    const auto count = static_cast<Eigen::Index>(size);
-    return infer_powers(apart * products_.topLeftCorner(count, count), apart * right_.head(count), apart * squares_,
-                        apart * static_cast<double>(readings_));
-  }
-
-  [[nodiscard]] double lag(const LagEquations& equations, std::size_t size, double lambda, double prior) const {
-    const auto count = static_cast<Eigen::Index>(size);
-    return equations.estimate(products_.topLeftCorner(count, count), right_.head(count), lambda, prior);
-  }
-
-  // The time that each operation shares with each, in readings of weight 1.
-  [[nodiscard]] Eigen::MatrixXd common(Eigen::Index size) const {
-    return products_.topLeftCorner(size, size).selfadjointView<Eigen::Lower>();
-  }
-  // Each operation's time less what it shares with each: by the powers, what the sweep takes from it.
-  [[nodiscard]] Eigen::MatrixXd mixing(Eigen::Index size) const {
-    Eigen::MatrixXd mixing = -common(size);
-    mixing.diagonal() += weights_.head(size);
-    return mixing;
-  }
-  [[nodiscard]] Eigen::VectorXd mixed(const Eigen::VectorXd& power) const { return mixing(power.size()) * power; }
-
-  // Solves for powers near `prior`, one per column; the larger lambda is, the nearer.
-  [[nodiscard]] Eigen::VectorXd solve_with(const Eigen::VectorXd& prior, double lambda) const {
-    Eigen::MatrixXd damped = products_.topLeftCorner(prior.size(), prior.size());
-    damped.diagonal().array() += lambda;
-    return nonnegative_minimum(damped, right_.head(prior.size()) + lambda * prior);
-  }
-
-  // Does the same with the lambda that fits the readings, and sets `lambda` to it.
-  [[nodiscard]] Eigen::VectorXd solve(const Eigen::VectorXd& prior, double& lambda) const {
-    const auto readings = static_cast<double>(readings_);
-    Eigen::VectorXd power;
-    lambda = 1e-2;
-    for (int round = 0; round < kRounds; ++round) {
-      power = solve_with(prior, lambda);
-      const double noise = residual(power) / readings;
-      const double spread = std::max((power - prior).squaredNorm() / static_cast<double>(prior.size()), 1e-6);
-      const double next = std::clamp(noise / spread, 1e-9 * readings, readings);
-      if (std::abs(std::log(next / lambda)) < 0.1) break;
-      lambda = next;
-    }
-    return power;
-  }
-
-  void grow(std::size_t size) {
-    const auto wanted = static_cast<Eigen::Index>(size);
-    if (wanted <= products_.rows()) return;
-    const Eigen::Index old = products_.rows();
-    const Eigen::Index room = std::max<Eigen::Index>(wanted, 2 * old);
-    products_.conservativeResize(room, room);
-    products_.rightCols(room - old).setZero();
-    products_.bottomRows(room - old).setZero();
-    for (Eigen::VectorXd* sums : {&right_, &weights_}) {
-      sums->conservativeResize(room);
-      sums->tail(room - old).setZero();
-    }
-  }
-
- private:
-  Eigen::MatrixXd products_;  // lower triangle
-  Eigen::VectorXd right_;
-  Eigen::VectorXd weights_;
-  std::size_t readings_ = 0;
-  double weight_ = 0.0;
-  double sum_ = 0.0;
-  double squares_ = 0.0;
-};
 
 struct DeviceReadings {
   std::deque<Slot> history;
-  LagEquations lag;
+  std::array<LagEquations, 2> lags;  // as the halves
+  SweptSums swept;
   std::array<NormalEquations, 2> halves;
   Nanoseconds blocks_since = 0;
   std::size_t blocks = 0;   // blocks begun, each of readings that follow each other
@@ -167,7 +39,7 @@ class Regression {
   explicit Regression(const RegressionOptions& options)
       : options_(options),
         window_(to_nanoseconds(options.sensor_window)),
-        watch_(options.attribution, kMostUnknowns, *this) {}
+        watch_(options.attribution, kMostUnknowns, *this, options.adds, options.smoothing) {}
 
   void run(EventSource& events, PowerSource& power) { Sweep<ReadingWatch<Regression>>(watch_).run(events, power); }
 
@@ -187,10 +59,18 @@ class Regression {
       // Readings are weighted by the length of their segment.
       const double seconds = to_seconds(slot.end - slot.begin).value();
       for (auto& share : slot.shares) share.second /= seconds;
+      for (auto& ran : slot.ran) ran.second /= seconds;
+      auto& row = adds_up(id) ? slot.ran : slot.shares;
+      if (is_remodelled(id)) {
+        const std::vector<std::pair<std::size_t, double>> shares = slot.shares;
+        add_due(device, slot, smoothing(id) / seconds, row);
+        device.swept.add(shares, row, seconds / kUnitSegment);
+      }
       ++device.blocks;
-      half_of(device).add(slot.shares, power.value(), seconds / kUnitSegment);
+      const std::size_t half = half_of(device);
+      device.halves[half].add(row, power.value(), seconds / kUnitSegment);
       if (options_.method != AccountMethod::kRegress) {
-        device.lag.add(slot.shares, slot.first, slot.last, seconds, power.value(), seconds / kUnitSegment);
+        device.lags[half].add(row, slot.first, slot.last, seconds, power.value(), seconds / kUnitSegment);
       }
     }
   }
@@ -215,6 +95,34 @@ class Regression {
     return options_.devices.empty() || (id < options_.devices.size() && options_.devices[id]);
   }
 
+  [[nodiscard]] bool adds_up(DeviceId id) const { return id < options_.adds.size() && options_.adds[id]; }
+
+  [[nodiscard]] double smoothing(DeviceId id) const {
+    return id < options_.smoothing.size() ? options_.smoothing[id].value() : 0.0;
+  }
+  // Whether a reading is made of other parts than the sweep divides it into.
+  [[nodiscard]] bool is_remodelled(DeviceId id) const { return adds_up(id) || smoothing(id) > 0.0; }
+
+  static void add_due(DeviceReadings& device, const Slot& slot, double scale,
+                      std::vector<std::pair<std::size_t, double>>& row) {
+    if (scale <= 0.0) return;
+    std::vector<std::size_t> touched;
+    const auto add = [&](const std::vector<std::pair<std::size_t, double>>& terms, double factor) {
+      for (const auto& [column, part] : terms) {
+        if (column >= device.row.size()) device.row.resize(column + 1);
+        if (device.row[column] == 0.0) touched.push_back(column);
+        device.row[column] += factor * part;
+      }
+    };
+    add(row, 1.0);
+    add(slot.first_due, scale);
+    add(slot.last_due, -scale);
+    row.clear();
+    for (const std::size_t column : touched) {
+      if (device.row[column] != 0.0) row.emplace_back(column, std::exchange(device.row[column], 0.0));
+    }
+  }
+
   DeviceReadings& at(DeviceId id) {
     if (id >= devices_.size()) devices_.resize(id + 1);
     return devices_[id];
@@ -222,8 +130,8 @@ class Regression {
 
   // The half of the readings to which the next one belongs. Blocks are assigned by the sequence of Thue and Morse,
   // which makes the halves equal and never falls into step with a program that repeats itself.
-  static NormalEquations& half_of(DeviceReadings& device) {
-    return device.halves[static_cast<std::size_t>(std::popcount(device.blocks)) % 2];
+  static std::size_t half_of(const DeviceReadings& device) {
+    return static_cast<std::size_t>(std::popcount(device.blocks)) % 2;
   }
 
   void add_window(DeviceReadings& device, const PowerSegment& reading) {
@@ -254,7 +162,7 @@ class Regression {
       ++device.blocks;
       device.blocks_since = reading.begin;
     }
-    half_of(device).add(row, reading.power.value(), 1.0);
+    device.halves[half_of(device)].add(row, reading.power.value(), 1.0);
   }
 
   // The readings of one device and what they are to be fitted to, by column.
@@ -266,6 +174,9 @@ class Regression {
     std::vector<OperationShare*> operations;
     std::vector<Eigen::Index> columns;  // of the operations
     std::vector<double> own_seconds;    // of the operations, of which some may have one column
+    bool adds = false;
+    Eigen::VectorXd ran;     // s, where powers add up
+    Eigen::MatrixXd mixing;  // by the powers, what the sweep takes from each operation, in readings of weight 1
   };
 
   Problem problem_of(const DeviceShare& share, Attribution& attribution) {
@@ -279,6 +190,8 @@ class Regression {
     problem.joules = problem.seconds;
     problem.seconds(0) = share.idle_time.value();
     problem.joules(0) = share.idle.value();
+    problem.adds = adds_up(share.device);
+    problem.ran = problem.seconds;
     for (OperationShare& operation : attribution.operations) {
       if (operation.device != share.device) continue;
       const auto column = static_cast<Eigen::Index>(watch_.column(operation.device, operation.operation));
@@ -287,13 +200,30 @@ class Regression {
       problem.columns.push_back(column);
       problem.own_seconds.push_back(own);
       problem.seconds(column) += own;
+      if (problem.adds) problem.ran(column) += watch_.ran(operation.device, operation.operation);
       problem.joules(column) += operation.energy.value();
     }
+    if (options_.method == AccountMethod::kRegress || size > kMostJudged) return problem;
+    problem.mixing = is_remodelled(share.device) ? devices_[share.device].swept.mixing(size)
+                                                 : problem.all.mixing(static_cast<Eigen::Index>(size));
     return problem;
   }
 
+  // From powers that add up to each operation's energy over the time that counts as its own.
+  static void divide_by_shares(const Problem& problem, PowerPosterior& posterior) {
+    const Eigen::Index size = problem.seconds.size();
+    Eigen::MatrixXd rows = Eigen::MatrixXd::Identity(size, size);
+    for (Eigen::Index i = 1; i < size; ++i) {
+      if (problem.seconds(i) <= 0.0) continue;
+      rows(i, i) = problem.ran(i) / problem.seconds(i);
+      rows(i, 0) = 1.0 - rows(i, i);
+    }
+    posterior.power = rows * posterior.power;
+    posterior.covariance = rows * posterior.covariance * rows.transpose();
+  }
+
   RegressionFit fit(DeviceShare& share, Attribution& attribution) {
-    const DeviceReadings& device = devices_[share.device];
+    DeviceReadings& device = devices_[share.device];
     RegressionFit fit;
     fit.device = share.device;
     fit.method = AccountMethod::kSweep;
@@ -310,12 +240,19 @@ class Regression {
       const double apart = window_ > 0 ? std::min(1.0, period / to_seconds(window_).value()) : 1.0;
       posterior = problem.all.posterior(size, apart);
     }
+    LagEquations lags;
     if (posterior && options_.method != AccountMethod::kRegress && window_ == 0) {
+      for (LagEquations& half : device.lags) half.grow(size);
+      lags = device.lags[0];
+      lags.add(device.lags[1], size);
       const double period = (share.busy + share.idle_time).value() / static_cast<double>(fit.readings);
       const LagDoubt doubt =
-          device.lag.doubt(posterior->power, posterior->covariance, posterior->noise, kExpectedLag * period);
-      posterior->covariance += doubt.power * doubt.power.transpose();
+          lags.doubt(posterior->power, posterior->covariance, posterior->noise, kExpectedLag * period);
       fit.lag_deviation = Seconds(doubt.seconds);
+      const Eigen::VectorXd moved = posterior->power;
+      widen_by_ends(*posterior, problem.all.joined(lags.sums(size), moved), problem.all.squares(),
+                    static_cast<double>(fit.readings), kExpectedLag * period);
+      fit.explained = explained_with_ends(problem, device.lags, *posterior, moved, kExpectedLag * period);
     }
     const bool regress = options_.method == AccountMethod::kRegress || window_ > 0 || !posterior;
     Eigen::VectorXd power;
@@ -329,9 +266,13 @@ class Regression {
     } else {
       power = posterior->power;
       lambda = posterior->noise * posterior->noise / (posterior->spread * posterior->spread);
-      fit.lag = Seconds(problem.all.lag(device.lag, size, lambda, posterior->mean));
+      fit.lag = Seconds(problem.all.lag(lags, size, lambda, posterior->mean));
     }
-    fit.explained = explained(problem.halves, problem.all, size, lambda);
+    if (regress || posterior->displaced <= 0.0) fit.explained = explained(problem, size, lambda);
+    const Eigen::VectorXd taken = regress ? Eigen::VectorXd() : Eigen::VectorXd(problem.mixing * power);
+    if (problem.adds && posterior) divide_by_shares(problem, *posterior);
+    fit.adds = problem.adds;
+    fit.smoothing = Seconds(smoothing(share.device));
     if (options_.method == AccountMethod::kAuto && (!posterior || !is_better(problem, *posterior, fit))) {
       if (posterior) judge_sweep(problem, *posterior, attribution);
       return fit;
@@ -344,7 +285,7 @@ class Regression {
       take(share, problem, fit.scale * power.cwiseProduct(problem.seconds));
     } else {
       fit.method = AccountMethod::kBoth;
-      take(share, problem, problem.joules + problem.all.mixed(power) * kUnitSegment);
+      take(share, problem, problem.joules + taken * kUnitSegment);
     }
     if (posterior) judge(problem, *posterior, fit.scale, attribution);
     return fit;
@@ -386,7 +327,7 @@ class Regression {
   // standard deviation.
   static Eigen::MatrixXd sweep_errors(const Problem& problem, const PowerPosterior& posterior) {
     const double length = problem.seconds.sum() / problem.all.weight();  // of a reading of weight 1, s
-    return posterior.spread * length * problem.all.mixing(problem.seconds.size());
+    return posterior.spread * length * problem.mixing;
   }
 
   // Says how far the sweep's energies can be trusted.
@@ -447,15 +388,37 @@ class Regression {
 
   // How well each half of the readings is predicted by powers fitted to the other half. The readings that powers were
   // fitted to would also be explained by chance, the more so the more operations there are.
-  static std::optional<double> explained(const std::array<NormalEquations, 2>& halves, const NormalEquations& all,
-                                         std::size_t size, double lambda) {
+  static std::optional<double> explained(const Problem& problem, std::size_t size, double lambda) {
+    const auto& halves = problem.halves;
+    const NormalEquations& all = problem.all;
     if (halves[0].readings() == 0 || halves[1].readings() == 0 || all.variance() <= 0.0) return std::nullopt;
     double residual = 0.0;
     for (const std::size_t half : {0u, 1u}) {
       const NormalEquations& other = halves[1 - half];
-      residual += halves[half].residual(other.solve_with(other.mean_powers(size), lambda));
+      const Eigen::VectorXd prior =
+          problem.adds ? Eigen::VectorXd::Constant(problem.seconds.size(), other.mean()) : other.mean_powers(size);
+      residual += halves[half].residual(other.solve_with(prior, lambda));
     }
     return std::max(0.0, 1.0 - residual / (all.variance() * all.weight()));
+  }
+
+  // The same with what is displaced at the readings' ends.
+  static std::optional<double> explained_with_ends(const Problem& problem, const std::array<LagEquations, 2>& lags,
+                                                   const PowerPosterior& posterior, const Eigen::VectorXd& power,
+                                                   double lag) {
+    const NormalEquations& all = problem.all;
+    const bool is_halved = problem.halves[0].readings() > 0 && problem.halves[1].readings() > 0;
+    if (!is_halved || all.variance() <= 0.0 || posterior.displaced <= 0.0) return std::nullopt;
+    const auto size = static_cast<std::size_t>(power.size());
+    std::array<JointSums, 2> joined;
+    for (const std::size_t half : {0u, 1u}) joined[half] = problem.halves[half].joined(lags[half].sums(size), power);
+    double residual = 0.0;
+    for (const std::size_t half : {0u, 1u}) {
+      const Eigen::VectorXd value = solve_joint(joined[1 - half], posterior, lag);
+      residual += problem.halves[half].squares() - 2.0 * value.dot(joined[half].right) +
+                  value.dot(joined[half].products * value);
+    }
+    return std::clamp(1.0 - residual / (all.variance() * all.weight()), 0.0, 1.0);
   }
 
   static constexpr double kUnitSegment = 0.1;  // s; weights matter only relative to each other

@@ -29,6 +29,10 @@
 // energy is conserved; they vanish where an operation fills its readings, and where no power is known to differ from
 // the mean. It needs readings that are means over their own segments, as a counter's are.
 //
+// Operations that run at once share one power, or each adds its own, P_j - P_0, to that of idle time. The second is as
+// linear: x_kj is then the whole of the time in which j ran, x_k0 = 1 - sum x_kj may be negative, and the sweep's error
+// follows with both designs in A. Which of them holds, the caller asks of readings (attribution_method.h).
+//
 // The error of both methods' energies is t_j times that of P_j in the posterior, and known up to kMostJudged unknowns.
 // Operations of which only the sum is known form a group.
 //
@@ -58,6 +62,12 @@ struct RegressionOptions {
   // sweep's numbers stand, with the error that the readings give them.
   AccountMethod method = AccountMethod::kRegress;
   std::vector<bool> devices{};  // which to fit; none stated: all. The others have the sweep's numbers.
+  // Devices on which the powers of operations that run at once add up above that of idle time; on all others such
+  // operations share one power. For kAuto and kBoth without a window, and up to kMostJudged unknowns.
+  std::vector<bool> adds{};
+  // Time constants with which counters follow the power, by device; for the same methods. x gets what is due at the
+  // reading's begin, less what is due at its end (reading_watch.h), times this over the reading's length.
+  std::vector<Seconds> smoothing{};
 };
 
 struct RegressionFit {
@@ -73,7 +83,10 @@ struct RegressionFit {
   AccountMethod method = AccountMethod::kRegress;  // by which the operations got their energy
   Seconds lag;  // by which the readings are later than they say, as far as the fit can tell (lag_equations.h)
   Seconds lag_deviation;
-  Seconds moved{};  // by which they were moved before the fit
+  Seconds moved{};            // by which they were moved before the fit
+  Seconds smoothing{};        // the counter's time constant
+  bool straightened = false;  // whether its stamps were (regular_power.h)
+  bool adds = false;          // whether powers of operations that run at once add up
 };
 
 struct RegressedAttribution {

@@ -32,6 +32,8 @@ struct DeviceSums {
   std::vector<ColumnSums> columns;
   std::array<HalfSums, 2> halves;
   double squares = 0.0;  // sum of T y^2 inside the profile
+  double lengths = 0.0;  // sum of T^2
+  double watts = 0.0;    // sum of y
   std::size_t readings = 0;
   double operations = 0.0;  // summed over the readings
   double pairs = 0.0;
@@ -65,6 +67,8 @@ class SurveySink {
     device.halves[half].seconds += length;
     device.halves[half].joules += length * watts;
     device.squares += length * watts * watts;
+    device.lengths += length * length;
+    device.watts += watts;
   }
 
   [[nodiscard]] const DeviceSums* find(DeviceId id) const { return id < devices_.size() ? &devices_[id] : nullptr; }
@@ -93,6 +97,17 @@ double repeated_means(const DeviceSums& device) {
     products += weight * first * second;
   }
   return squares_0 > 0.0 && squares_1 > 0.0 ? products / std::sqrt(squares_0 * squares_1) : 0.0;
+}
+
+void tell_stamps(const DeviceSums& device, DeviceSurvey& survey) {
+  const auto count = static_cast<double>(device.readings);
+  const double length = (device.halves[0].seconds + device.halves[1].seconds) / count;
+  const double watts = device.watts / count;
+  const double variance = device.lengths / count - length * length;
+  if (variance <= 1e-12 * length * length || watts <= 0.0) return;
+  const double common = (device.halves[0].joules + device.halves[1].joules) / count - length * watts;
+  survey.uneven = std::sqrt(variance) / length;
+  survey.by_length = (common / variance) * (length / watts);
 }
 
 // The variation of operations' powers, and half of a 90 % interval in units of it.
@@ -144,6 +159,7 @@ SurveyedAttribution survey_attribution(EventSource& events, PowerSource& power, 
     }
     survey.unknowns = watch.columns(share.device);
     survey.pairs = sums->pairs;
+    if (sums->readings > 0) tell_stamps(*sums, survey);
     survey.repeated = repeated_means(*sums);
     double seconds = 0.0;
     double apart = 0.0;

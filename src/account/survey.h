@@ -32,6 +32,10 @@ struct DeviceSurvey {
   // Correlation between two halves of the readings of the operations' mean readings, by their time. About 0 where power
   // does not depend on what ran; only then could a fit tell nothing.
   double repeated = 0.0;
+  // By how many per cent a reading's power changes where it is longer by one. 0 where stamps are right; -1 where they
+  // are late by lot and the counter knows nothing of it.
+  double by_length = 0.0;
+  double uneven = 0.0;  // standard deviation of the readings' lengths over their mean
 };
 
 struct SurveyedAttribution {

@@ -3,12 +3,14 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "account/power_posterior.h"
+#include "account/regular_power.h"
 #include "account/survey.h"
 #include "support/attribution_coverage.h"
 #include "support/figures.h"
@@ -69,6 +71,112 @@ TEST(AttributionMethod, NineOfTenRowsLieInTheirIntervals) {
     }
   }
   EXPECT_GT(inside, 0.875 * rows);
+}
+
+// What the model of the readings is wrong about, in the order in which it matters the most: streams whose powers add up,
+// power that rises within operations, counters that are late by more than an operation takes, that smooth, whose stamps
+// are late by lot. Of 800 rows fewer than 86.7 % lie inside once in a thousand times, if 90 % should; rows of a program
+// go wrong together, so that 82 % are asked for. The seeds are none that the method was made with.
+TEST(AttributionMethod, NineOfTenRowsLieInsideWhereTheModelIsWrong) {
+  FLYBALL_STATISTIC();
+  UnkindShape streams;
+  streams.second_stream = 0.5;
+  UnkindShape ramps;
+  ramps.ramp = 2 * kMillisecond;
+  UnkindShape lag;
+  lag.lag = 10 * kMillisecond;
+  UnkindShape smooth;
+  smooth.smoothing = 2 * kMillisecond;
+  UnkindShape stamps;
+  stamps.late = 4 * kMillisecond;
+  int rows = 0;
+  int inside = 0;
+  for (const UnkindShape& shape : {streams, ramps, lag, smooth, stamps}) {
+    const Coverage coverage = testing::coverage_of(shape, 4, 7001);
+    EXPECT_LT(coverage.median_error(), coverage.median_sweep_error() / 3.0);
+    EXPECT_LT(coverage.median_width(), 1.0 / 4.0) << "useful";
+    rows += coverage.rows;
+    inside += coverage.inside;
+  }
+  EXPECT_EQ(rows, 800);
+  EXPECT_GT(inside, 0.82 * rows);
+}
+
+// Stamps late by lot make the readings of a locked loop look different, and a fit to them would be far worse than the
+// sweep. Put where they belong, the readings are alike, and the sweep stays.
+TEST(AttributionMethod, ALockedLoopWithLateStampsIsSwept) {
+  UnkindShape shape;
+  shape.order = StepOrder::kLocked;
+  shape.late = 4 * kMillisecond;
+  const RegressedAttribution result = account_of(make_unkind_truth(shape, 7001), AccountMethod::kAuto);
+  ASSERT_EQ(result.fits.size(), 1u);
+  EXPECT_TRUE(result.fits[0].straightened);
+  EXPECT_EQ(result.attribution.devices.at(0).method, AccountMethod::kSweep);
+}
+
+// Idle power is 50 W; A adds 100 W and B 200 W to it, together or alone. In each reading of 20 ms, A runs from its begin
+// for a ms by lot and B to its end for b ms by lot. Where both run (a + b > 20), each has half of the idle power.
+TEST(AttributionMethod, PowersOfStreamsAddUp) {
+  std::mt19937_64 random(11);
+  std::vector<TraceEvent> events;
+  std::vector<PowerSegment> power;
+  double a_joules = 0.0;
+  double b_joules = 0.0;
+  for (Nanoseconds k = 0; k < 400; ++k) {
+    const Nanoseconds begin = k * 20 * kMillisecond;
+    const auto a = static_cast<Nanoseconds>(1 + random() % 18);
+    const auto b = static_cast<Nanoseconds>(1 + random() % 18);
+    events.push_back({begin, begin + a * kMillisecond, 0, 0});
+    events.push_back({begin + (20 - b) * kMillisecond, begin + 20 * kMillisecond, 0, 1});
+    const auto both = static_cast<double>(std::max<Nanoseconds>(a + b - 20, 0));
+    a_joules += 1e-3 * (150.0 * static_cast<double>(a) - 25.0 * both);
+    b_joules += 1e-3 * (250.0 * static_cast<double>(b) - 25.0 * both);
+    const double watts = 50.0 + 100.0 * static_cast<double>(a) / 20.0 + 200.0 * static_cast<double>(b) / 20.0;
+    power.push_back({begin, begin + 20 * kMillisecond, 0, Watts(watts)});
+  }
+  const RegressedAttribution result = account(events, power);
+  ASSERT_EQ(result.fits.size(), 1u);
+  EXPECT_TRUE(result.fits[0].adds);
+  EXPECT_NEAR(result.attribution.operations.at(0).energy.value(), a_joules, 0.001 * a_joules);
+  EXPECT_NEAR(result.attribution.operations.at(1).energy.value(), b_joules, 0.001 * b_joules);
+  EXPECT_LT(result.attribution.operations[0].error.value(), 0.01 * a_joules);
+}
+
+// The counter's time constant is found to a quarter, where operations come by lot.
+TEST(AttributionMethod, ACounterThatSmoothsIsFound) {
+  UnkindShape shape;
+  shape.order = StepOrder::kRandom;
+  shape.smoothing = 2 * kMillisecond;
+  const RegressedAttribution result = account_of(make_unkind_truth(shape, 7001), AccountMethod::kAuto);
+  ASSERT_EQ(result.fits.size(), 1u);
+  EXPECT_NEAR(result.fits[0].smoothing.value(), 0.002, 0.0005);
+}
+
+// A counter changes every 20 ms; the stamps of its even changes are right, those of the odd ones 2 ms late: the middle
+// is 1 ms late. The first and the last stamp stay. Each reading keeps its energy.
+TEST(RegularPower, StampsArePutInEvenSteps) {
+  std::vector<PowerSegment> power;
+  const auto stamp = [](Nanoseconds k) { return k * 20 * kMillisecond + (k % 2) * 2 * kMillisecond; };
+  for (Nanoseconds k = 0; k < 1000; ++k)
+    power.push_back({stamp(k), stamp(k + 1), 0, Watts(100.0 + 10.0 * static_cast<double>(k % 7))});
+  power.push_back({stamp(1000), stamp(1000) + 5, 1, Watts(40)});  // of another device
+  MemoryPower source(power);
+  RegularPower regular(source, {Seconds(0.02)});
+  PowerSegment segment;
+  for (std::size_t k = 0; k < 1000; ++k) {
+    ASSERT_TRUE(regular.next(segment));
+    const double length = to_seconds(segment.end - segment.begin).value();
+    const double energy = power[k].power.value() * to_seconds(power[k].end - power[k].begin).value();
+    EXPECT_NEAR(segment.power.value() * length, energy, 1e-9 * energy);
+    if (k < 20 || k > 980) continue;
+    const double even = 0.02 * static_cast<double>(k) + 0.001;
+    EXPECT_NEAR(to_seconds(segment.begin).value(), even, 2e-5);
+  }
+  EXPECT_EQ(segment.end, stamp(1000));
+  ASSERT_TRUE(regular.next(segment));
+  EXPECT_EQ(segment.device, 1u);
+  EXPECT_EQ(segment.end, stamp(1000) + 5);
+  EXPECT_FALSE(regular.next(segment));
 }
 
 // A loop that is locked to the sensor: all readings have the same composition, so that single powers cannot be known.

@@ -72,11 +72,11 @@ inline void add_coverage(Coverage& coverage, const UnkindTruth& truth) {
   }
 }
 
-// Over `programs` programs of this shape, with other operations each.
-inline Coverage coverage_of(const UnkindShape& shape, int programs) {
+// Over `programs` programs of this shape, with other operations each, of the seeds from `first_seed` on.
+inline Coverage coverage_of(const UnkindShape& shape, int programs, std::uint64_t first_seed = 1) {
   Coverage coverage;
-  for (int seed = 1; seed <= programs; ++seed) {
-    add_coverage(coverage, make_unkind_truth(shape, static_cast<std::uint64_t>(seed)));
+  for (int i = 0; i < programs; ++i) {
+    add_coverage(coverage, make_unkind_truth(shape, first_seed + static_cast<std::uint64_t>(i)));
   }
   return coverage;
 }

@@ -39,6 +39,10 @@ struct UnkindShape {
   Nanoseconds lag = 0;         // by which the counter is late
   Nanoseconds late = 0;        // by up to which the stamp of a reading is late, by lot
   double second_stream = 0.0;  // how often an operation of a second stream begins together with one of the first
+  double beside = 1.0;         // what of its own power an operation of the second stream adds
+  double follows = 0.0;        // by up to which part an operation's power depends on the one before it
+  double surge = 0.0;          // by which part an operation's power is higher at first, for 1 ms
+  double untraced = 0.0;       // W of work that is in no trace, for 5 to 50 ms, a tenth of the time
   double least_watts = 100.0;  // of operations
   double most_watts = 350.0;
   double idle_watts = 60.0;
@@ -88,8 +92,16 @@ inline UnkindTruth make_unkind_truth(const UnkindShape& shape, std::uint64_t see
   std::vector<int> what(size, -1);
   std::vector<int> beside(size, -1);
   UnkindTruth truth;
+  // Of each pair of operations the same each time, evenly from -1 to 1.
+  const auto pair_level = [seed, count](std::size_t before, std::size_t operation) {
+    return static_cast<double>(std::mt19937_64(seed + 1000 * (before * count + operation + 1))() >> 11) * 0x1p-52 - 1.0;
+  };
+  std::size_t before_it = 0;
   const auto run = [&](std::size_t begin, std::size_t operation, std::vector<double>& power, std::vector<int>& who) {
-    const double own = watts[operation] * std::max(0.0, 1.0 + shape.variation * normal()) - shape.idle_watts;
+    double own = watts[operation] * std::max(0.0, 1.0 + shape.variation * normal()) - shape.idle_watts;
+    if (shape.follows > 0.0) own *= 1.0 + shape.follows * pair_level(before_it, operation);
+    if (&power == &second) own *= shape.beside;
+    before_it = operation;
     const double stretch = locked ? 1.0 : std::max(0.2, 1.0 + shape.jitter * normal());
     const auto end =
         begin + static_cast<std::size_t>(std::max<std::int64_t>(1, std::llround(lengths[operation] * stretch)));
@@ -97,6 +109,7 @@ inline UnkindTruth make_unkind_truth(const UnkindShape& shape, std::uint64_t see
     for (std::size_t t = begin; t < end; ++t) {
       const double ran = (static_cast<double>(t - begin) + 0.5) * static_cast<double>(kTick);
       power[t] = shape.ramp > 0 ? own * -std::expm1(-ran / static_cast<double>(shape.ramp)) : own;
+      if (ran < 1e6) power[t] *= 1.0 + shape.surge;
       who[t] = static_cast<int>(operation);
     }
     truth.events.push_back({static_cast<Nanoseconds>(begin) * kTick, static_cast<Nanoseconds>(end) * kTick, 0,
@@ -123,12 +136,19 @@ inline UnkindTruth make_unkind_truth(const UnkindShape& shape, std::uint64_t see
   // What is drawn above idle belongs to who draws it, idle power to who runs, in equal parts.
   truth.energy.assign(count, 0.0);
   const double seconds = static_cast<double>(kTick) * 1e-9;
+  // What is in no trace belongs to nobody; the rows' truth does not have it.
+  std::vector<double> unknown(size, 0.0);
+  for (std::size_t t = 0; shape.untraced > 0.0 && t < size;) {
+    const double burst = 5e6 + 45e6 * uniform();
+    t += static_cast<std::size_t>(ticks(18.0 * 27.5e6 * uniform()));
+    for (std::int64_t i = 0; i < ticks(burst) && t < size; ++i) unknown[t++] = shape.untraced;
+  }
   const double follow =
       shape.smoothing > 0 ? 1.0 - std::exp(-static_cast<double>(kTick) / static_cast<double>(shape.smoothing)) : 1.0;
   std::vector<double> joules(size + 1, 0.0);
   double seen = 0.0;
   for (std::size_t t = 0; t < size; ++t) {
-    seen += follow * (first[t] + second[t] - seen);
+    seen += follow * (first[t] + second[t] + unknown[t] - seen);
     joules[t + 1] = joules[t] + (shape.idle_watts + seen) * seconds;
     const int runs = (what[t] >= 0 ? 1 : 0) + (beside[t] >= 0 ? 1 : 0);
     for (const auto* who : {&what, &beside}) {
