@@ -52,8 +52,8 @@ struct JointSums {
 [[nodiscard]] JointSums join_ends(const Eigen::MatrixXd& products, const Eigen::VectorXd& right, const EndSums& ends,
                                   const Eigen::VectorXd& power);
 
-// Widens `posterior`, which infer_powers() made of the same sums, by what the linear model does not know of: energy that
-// shows in the reading before or after the one in which an operation took it. Power that rises within an operation,
+// Widens `posterior`, which infer_powers() made of the same sums, by what the linear model does not know of: energy
+// that shows in the reading before or after the one in which an operation took it. Power that rises within an operation,
 // counters that smooth and stamps that are late all do this, and do it alike each time that a reading ends in the same
 // operation, so that it does not average out. The model becomes
 //

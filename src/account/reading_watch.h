@@ -38,11 +38,11 @@ struct Slot {
   Nanoseconds begin = 0;
   Nanoseconds end = 0;
   std::vector<std::pair<std::size_t, double>> shares;
-  // Where asked for: the seconds in which each column ran, shared with none. What they are more than the length is taken
-  // off idle time, so that they add up to the length, too.
+  // Where asked for: the seconds in which each column ran, shared with none. What they are more than the length is
+  // taken off idle time, so that they add up to the length, too.
   std::vector<std::pair<std::size_t, double>> ran;
-  // What a counter that smooths still has to show at its begin and at its end: the mean of what ran before, in which the
-  // past counts for less, by e for each of the device's time constants.
+  // What a counter that smooths still has to show at its begin and at its end: the mean of what ran before, in which
+  // the past counts for less, by e for each of the device's time constants.
   std::vector<std::pair<std::size_t, double>> first_due;
   std::vector<std::pair<std::size_t, double>> last_due;
   // What ran at its begin and at its end.

@@ -73,8 +73,8 @@ TEST(AttributionMethod, NineOfTenRowsLieInTheirIntervals) {
   EXPECT_GT(inside, 0.875 * rows);
 }
 
-// What the model of the readings is wrong about, in the order in which it matters the most: streams whose powers add up,
-// power that rises within operations, counters that are late by more than an operation takes, that smooth, whose stamps
+// What the model of the readings is wrong about, in the order in which it matters the most: streams whose powers add
+// up, power that rises within operations, counters that are late by more than an operation takes, that smooth, whose stamps
 // are late by lot. Of 800 rows fewer than 86.7 % lie inside once in a thousand times, if 90 % should; rows of a program
 // go wrong together, so that 82 % are asked for. The seeds are none that the method was made with.
 TEST(AttributionMethod, NineOfTenRowsLieInsideWhereTheModelIsWrong) {
@@ -114,8 +114,8 @@ TEST(AttributionMethod, ALockedLoopWithLateStampsIsSwept) {
   EXPECT_EQ(result.attribution.devices.at(0).method, AccountMethod::kSweep);
 }
 
-// Idle power is 50 W; A adds 100 W and B 200 W to it, together or alone. In each reading of 20 ms, A runs from its begin
-// for a ms by lot and B to its end for b ms by lot. Where both run (a + b > 20), each has half of the idle power.
+// Idle power is 50 W; A adds 100 W and B 200 W to it, together or alone. In each reading of 20 ms, A runs from its
+// begin for a ms by lot and B to its end for b ms by lot. Where both run (a + b > 20), each has half of the idle power.
 TEST(AttributionMethod, PowersOfStreamsAddUp) {
   std::mt19937_64 random(11);
   std::vector<TraceEvent> events;
