@@ -54,8 +54,8 @@ struct JointSums {
 
 // Widens `posterior`, which infer_powers() made of the same sums, by what the linear model does not know of: energy
 // that shows in the reading before or after the one in which an operation took it. Power that rises within an
-// operation, counters that smooth and stamps that are late all do this, and do it alike each time that a reading ends in the same
-// operation, so that it does not average out. The model becomes
+// operation, counters that smooth and stamps that are late all do this, and do it alike each time that a reading ends
+// in the same operation, so that it does not average out. The model becomes
 //
 //   y_k = sum_j x_kj P_j + sum_j z_kj (g_j + d P_j) + e_k     g_j of mean 0, d of mean 0 and variance lag^2
 //

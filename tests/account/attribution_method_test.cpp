@@ -75,8 +75,8 @@ TEST(AttributionMethod, NineOfTenRowsLieInTheirIntervals) {
 
 // What the model of the readings is wrong about, in the order in which it matters the most: streams whose powers add
 // up, power that rises within operations, counters that are late by more than an operation takes, that smooth, whose
-// stamps are late by lot. Of 800 rows fewer than 86.7 % lie inside once in a thousand times, if 90 % should; rows of a program
-// go wrong together, so that 82 % are asked for. The seeds are none that the method was made with.
+// stamps are late by lot. Of 800 rows fewer than 86.7 % lie inside once in a thousand times, if 90 % should; rows of
+// a program go wrong together, so that 82 % are asked for. The seeds are none that the method was made with.
 TEST(AttributionMethod, NineOfTenRowsLieInsideWhereTheModelIsWrong) {
   FLYBALL_STATISTIC();
   UnkindShape streams;
