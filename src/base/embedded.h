@@ -19,5 +19,6 @@ struct EmbeddedFile {
 [[nodiscard]] std::span<const EmbeddedFile> data_files();      // profile: data/
 [[nodiscard]] std::span<const EmbeddedFile> server_openapi();  // server: docs/openapi.yaml
 [[nodiscard]] std::span<const EmbeddedFile> agent_openapi();   // agent: docs/openapi-agent.yaml
+[[nodiscard]] std::span<const EmbeddedFile> python_files();    // cli: what profiles a program, of python/
 
 }  // namespace flyball

@@ -20,9 +20,11 @@
 #include "account/footprint_file.h"
 #include "account/self_similar.h"
 #include "base/error.h"
+#include "base/nearest_name.h"
 #include "base/text.h"
 #include "base/time_text.h"
 #include "cli/account_output.h"
+#include "cli/account_program.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/interrupt.h"
@@ -38,16 +40,6 @@
 
 namespace flyball {
 namespace {
-
-constexpr AccountNames kOptionNames{.event_devices = "--event-device",
-                                    .power_devices = "--power-device",
-                                    .counter_ranges = "--counter-range",
-                                    .chrome_device = "--chrome-device",
-                                    .row_period = "--row-period",
-                                    .clock_offset = "--clock-offset",
-                                    .jiffies = "--jiffies",
-                                    .method = "--method",
-                                    .sensor_window = "--sensor-window"};
 
 // Splits "GPU:0=GPU:4", as an option that may be given several times has it, into the name and what it is to become.
 // Throws UsageError.
@@ -167,7 +159,7 @@ void run_account(const AccountArguments& arguments, const std::string& command_l
   if (arguments.account.events.empty() || arguments.account.power.empty()) {
     throw UsageError("account: --events and --power are required\n  see: flyball account --help");
   }
-  AccountRequest request = account_request(arguments.account, kOptionNames);
+  AccountRequest request = account_request(arguments.account, kAccountOptionNames);
   request.runs.front().power_text = power_text;
   request.summary = arguments.account.summary || arguments.html;
   request.tree = arguments.svg || arguments.html;
@@ -194,13 +186,14 @@ void run_account(const AccountArguments& arguments, const std::string& command_l
     page.commands = {command_line};
     write_text_file(*arguments.html, footprint_html(page));
   }
+  const auto print = arguments.to_standard_error ? print_report : print_result;
   const auto top = static_cast<std::size_t>(arguments.top.value_or(20));
-  if (arguments.format == "json") return print_result(footprint_json(shown, notes));
-  if (arguments.order != "power") return print_result(footprint_text(shown, notes, top));
+  if (arguments.format == "json") return print(footprint_json(shown, notes));
+  if (arguments.order != "power") return print(footprint_text(shown, notes, top));
   Footprint by_power = shown;
   std::stable_sort(by_power.rows.begin(), by_power.rows.end(),
                    [](const FootprintRow& a, const FootprintRow& b) { return a.mean_power() > b.mean_power(); });
-  print_result(footprint_text(by_power, notes, top));
+  print(footprint_text(by_power, notes, top));
 }
 
 void add_footprint_options(const Command& command, AccountArguments& arguments) {
@@ -348,26 +341,53 @@ void add_quality(const Command& parent) {
   });
 }
 
+[[noreturn]] void throw_unexpected(const std::string& word) {
+  const std::vector<std::string> known = {"diff", "quality", "start", "stop", "read", "list", "drop"};
+  const std::string meant = nearest_name(word, known);
+  throw UsageError(fmt::format(
+      "account: unexpected {}{}\n  see: flyball account --help", word,
+      meant.empty() ? "; a program with its options stands after --" : fmt::format("; did you mean {}?", meant)));
+}
+
 }  // namespace
 
 void add_account_command(const Command& program, const std::string& command_line) {
   const Command command = program.add_subcommand("account", "joules per tensor, layer and module of a model");
   const auto options = std::make_shared<AccountArguments>();
+  const auto program_options = std::make_shared<ProgramAccountOptions>();
   command.add_option("--power", options->account.power, "power trace, one for every event trace").type_name("FILE");
   add_footprint_options(command, *options);
+  add_program_account_options(command, *program_options);
   add_diff(command);
   add_quality(command);
   add_session_commands(command, command_line);
   command.footer(
+      "With a program, some steps of its training with PyTorch are profiled, in all of its\n"
+      "processes, and power is recorded. The program's own input, output and exit status\n"
+      "are left as they are; the account goes to standard error.\n\n"
       "Examples:\n"
+      "  flyball account --html account.html -- python train.py\n"
+      "  flyball account --steps 50 -- torchrun --nproc-per-node 8 train.py\n"
       "  flyball record -o power.csv -- python train.py      # which writes trace.json\n"
       "  flyball account --events trace.json.gz --power power.csv\n"
       "  flyball account --events trace.json --power power.csv --html account.html\n"
       "  flyball account --events t.json --power p.csv --sensor-window 100ms\n"
       "  flyball account start epoch; python train.py; flyball account stop epoch\n"
       "  flyball account read epoch --events trace.json      # recorded by the agent");
-  command.callback([command, options, command_line] {
+  command.callback([command, options, program_options, command_line] {
     if (command.subcommand_is_given()) return;
+    const std::vector<std::string>& words = program_options->measuring.command;
+    if (!words.empty()) {
+      // Without "--" it is a subcommand that was mistyped, or a trace without its option.
+      if (command_line.find(" -- ") == std::string::npos) throw_unexpected(words.front());
+      account_program(*options, *program_options, command_line);
+    }
+    if (program_options->is_given()) {
+      throw UsageError(
+          "account: --steps, --warmup, --folder, --gpus, --no-cpu and --period are for a program; give one after --, "
+          "or "
+          "drop them");
+    }
     const InterruptExit interrupt_exit;
     run_account(*options, command_line);
   });

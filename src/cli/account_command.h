@@ -10,6 +10,17 @@
 
 namespace flyball {
 
+// What the options that notes and errors name are called on the command line.
+inline constexpr AccountNames kAccountOptionNames{.event_devices = "--event-device",
+                                                  .power_devices = "--power-device",
+                                                  .counter_ranges = "--counter-range",
+                                                  .chrome_device = "--chrome-device",
+                                                  .row_period = "--row-period",
+                                                  .clock_offset = "--clock-offset",
+                                                  .jiffies = "--jiffies",
+                                                  .method = "--method",
+                                                  .sensor_window = "--sensor-window"};
+
 struct AccountArguments {
   AccountOptions account;
   std::optional<int> top;
@@ -19,6 +30,7 @@ struct AccountArguments {
   std::optional<std::string> format;
   std::optional<double> price;  // of a kWh
   std::optional<double> carbon_g_per_kwh;
+  bool to_standard_error = false;  // what is printed, beside a program's own output
 };
 
 // Adds all options of a footprint but --power. `arguments` must outlive the parsing.

@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from torch.autograd import profiler
 
-from flyball._native import UsageError
-
 PREFIX = "flyball.module: "  # which the reader of traces knows (src/trace/event_recorder.cpp)
 
 # Parts of names that others put around a model, and that its author does not know.
@@ -66,6 +64,8 @@ class Annotation:
         found = list(_modules(model, name, self.left_out))
         for module, path in found:
             if any(isinstance(getattr(hook, "__self__", None), _Forward) for hook in module._forward_hooks.values()):
+                from flyball._native import UsageError  # here, since `flyball account -- CMD` needs no such package
+
                 raise UsageError(f"annotate: {path or 'the model'} is annotated already; remove that annotation first")
         for module, path in found:
             forward = _Forward(path, module is found[0][0])
