@@ -83,7 +83,7 @@ def account(
 
         with flyball.account(model) as a:
             train()
-        print(a)     # the table; in a notebook, a alone shows it
+        print(a)     # the table; in a notebook, a alone shows the page
         a.footprint  # as of two traces
 
     A step is from one call of the model to the next. The first `warmup` (1) are not profiled, the next `steps` (5) are.
@@ -98,7 +98,8 @@ def account(
         from flyball.torch.model_account import ModelAccount
 
         options = {"method": method, "sensor_window_s": sensor_window_s, "share": share,
-                   "event_devices": event_devices, "power_devices": power_devices, "similar": similar,
+                   "event_devices": None if event_devices is None else dict(event_devices),
+                   "power_devices": None if power_devices is None else dict(power_devices), "similar": similar,
                    "summary": summary, "kernels": kernels, "frames": frames, "batch": batch}
         return ModelAccount(events, **of_model, **options)
     if of_model:
@@ -139,7 +140,10 @@ def account(
         "ranks": ranks,
         "batch": batch,
     }
-    text = _native.footprint(json.dumps(options))
+    return footprint_of(_native.footprint(json.dumps(options)))
+
+
+def footprint_of(text: str) -> Footprint:
     found = json.loads(text)
     return Footprint(found["footprint"], found["devices"], found["notes"], found["runs"], found["profiled_s"],
                      found["groups"], text, found.get("ranks", []), found.get("steps"), found["classes"])

@@ -5,18 +5,23 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "account/account_options.h"
 #include "account/footprint_file.h"
 #include "base/record.h"
 #include "client/agent_client.h"
+#include "measure/jiffies_recorder.h"
+#include "report/footprint_report.h"
 
 namespace nb = nanobind;
 
@@ -40,11 +45,36 @@ std::string footprint(const std::string& options) {
   return footprint_json(result.asked(request), result.notes);
 }
 
+// As JSON: options in, the footprint out; and the page that `flyball account --html` writes.
+std::pair<std::string, std::string> footprint_and_page(const std::string& options, const std::string& title) {
+  AccountRequest request = read_account_options("flyball.account", options);
+  const bool summary_is_asked = request.summary;
+  request.summary = request.tree = request.picture = true;
+  AccountResult result = account_runs(request);
+  FootprintPage page;
+  page.title = title;
+  page.footprint = &result.footprint;
+  page.summary = &result.summary;
+  page.tree = &result.tree;
+  page.power = result.picture;
+  page.notes = result.notes;
+  return {footprint_json(summary_is_asked ? result.summary : result.footprint, result.notes), footprint_html(page)};
+}
+
 }  // namespace
 
 void add_accounting(nb::module_& module) {
   const auto released = nb::call_guard<nb::gil_scoped_release>();
   module.def("footprint", footprint, nb::arg("options"), released);
+  module.def("footprint_and_page", footprint_and_page, nb::arg("options"), nb::arg("title"), released);
+  module.def("jiffies_header", JiffiesRecorder::header);
+  // Of this process and those below it, which are the program.
+  module.def(
+      "jiffies",
+      [](Nanoseconds unix_time) {
+        return JiffiesRecorder("/proc", "/sys", ::getpid(), JiffiesRecorder::Self::kProgram).sample(unix_time);
+      },
+      nb::arg("unix_time_ns"), released);
   module.def("start_session", start, nb::arg("agent").none(), nb::arg("options"), released);
   module.def(
       "stop_session",

@@ -50,8 +50,8 @@ std::optional<TaskStat> parse_task(const std::string& text) {
 
 }  // namespace
 
-JiffiesRecorder::JiffiesRecorder(std::filesystem::path proc, std::filesystem::path sys, pid_t self)
-    : proc_(std::move(proc)), sys_(std::move(sys)), self_(self) {}
+JiffiesRecorder::JiffiesRecorder(std::filesystem::path proc, std::filesystem::path sys, pid_t self, Self role)
+    : proc_(std::move(proc)), sys_(std::move(sys)), self_(self), role_(role) {}
 
 std::string JiffiesRecorder::header() {
   return "# flyball jiffies trace, version 1\n"
@@ -81,7 +81,7 @@ std::string JiffiesRecorder::sample(Nanoseconds unix_time) {
     rows +=
         fmt::format("{},cpu,{},{},{},{}\n", stamp, socket_of(cpu), cpu, user + nice + system, irq + softirq + steal);
   }
-  add_tasks(self_, true, stamp, rows);
+  add_tasks(self_, role_ == Self::kMonitor, stamp, rows);
   return rows;
 }
 

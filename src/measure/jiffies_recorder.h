@@ -14,9 +14,11 @@ namespace flyball {
 
 class JiffiesRecorder {
  public:
-  // `proc` and `sys` are where these file systems are mounted. `self` is the process that monitors; its descendants are
-  // the program.
-  JiffiesRecorder(std::filesystem::path proc, std::filesystem::path sys, pid_t self);
+  enum class Self { kMonitor, kProgram };
+
+  // `proc` and `sys` are where these file systems are mounted. `self` is the process that monitors, or the program
+  // where that measures itself; its descendants are the program.
+  JiffiesRecorder(std::filesystem::path proc, std::filesystem::path sys, pid_t self, Self role = Self::kMonitor);
 
   [[nodiscard]] static std::string header();
 
@@ -31,6 +33,7 @@ class JiffiesRecorder {
   std::filesystem::path proc_;
   std::filesystem::path sys_;
   pid_t self_;
+  Self role_;
   std::map<int, int> sockets_;
 };
 

@@ -62,6 +62,17 @@ TEST_F(JiffiesRecorderTest, BooksProcessorsTheMonitorAndThePrograms) {
             "1795179492.322089,task,300,1,55,0\n");
 }
 
+TEST_F(JiffiesRecorderTest, AProgramCanMeasureItself) {
+  task(100, 100, "python", 4, 1, 0, "200 ");
+  task(200, 200, "worker", 2, 2, 1);
+  JiffiesRecorder own(folder_ / "proc", folder_ / "sys", 100, JiffiesRecorder::Self::kProgram);
+  EXPECT_EQ(own.sample(kNow),
+            "1795179492.322089,cpu,0,0,16,13\n"
+            "1795179492.322089,cpu,1,1,32,26\n"
+            "1795179492.322089,task,100,0,5,0\n"
+            "1795179492.322089,task,200,1,4,0\n");
+}
+
 TEST_F(JiffiesRecorderTest, ANameMayHoldAnything) {
   task(100, 100, "a) R 9 (b", 4, 1, 1);
   EXPECT_NE(recorder().sample(kNow).find(",monitor,100,1,5,0\n"), std::string::npos);

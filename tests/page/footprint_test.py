@@ -5,6 +5,7 @@ that axe finds; and with hostile names. Run by `make page`; pictures land in bui
 alone.
 """
 
+import html
 import json
 import pathlib
 import subprocess
@@ -20,7 +21,7 @@ LAYERS = 12
 MODULES = ("attention/query", "attention/key", "attention/value", "attention/output", "mlp/up", "mlp/down")
 SCRIPT = "<|script><script>window.hostile = 1<|script><img src=x onerror='window.hostile = 2'>"
 HOSTILE = (SCRIPT, "\u202eمهمة \u202e تدريب", "x" * 10000, "a/" * 300 + "deep", "one_word_after_another_" * 9)
-NAMES = ("search", "keyboard", "mouse", "address", "narrow", "looks", "hostile")
+NAMES = ("search", "keyboard", "mouse", "address", "narrow", "looks", "hostile", "notebook")
 LONG_MS = 10 * 1000  # ms; nothing here is about speed
 
 
@@ -214,6 +215,18 @@ class Tests(BrowserTests):
             expect(page.locator(".flame .crumbs button").last).to_have_text("deep")
             self.looked_at(page, f"footprint-hostile-deep-{width}")
             page.context.close()
+
+    def notebook(self):
+        """As Jupyter shows it: in a frame of an origin of its own, which may run scripts and nothing else."""
+        file = self.page_of_model.with_name("notebook.html")
+        frame = html.escape(self.page_of_model.read_text())
+        file.write_text(f'<!doctype html><iframe srcdoc="{frame}" sandbox="allow-scripts" width="100%" height="800">')
+        page = self.open_file(file, 1400, "light", LONG_MS)
+        page_inside = page.frame_locator("iframe")
+        expect(page_inside.locator(".flame .box").first).to_be_visible()
+        page_inside.locator(".flame .box").filter(has_text="attention").first.click()
+        expect(page_inside.locator(".flame .crumbs")).to_contain_text("attention")
+        page.context.close()
 
 
 def main():

@@ -193,7 +193,7 @@ def test_gradients_are_the_same():
 
 
 ACCOUNT = """
-import sys
+import html, sys, threading
 sys.path.append("/usr/lib/python3/dist-packages")
 import torch, flyball
 torch.set_num_threads(1)
@@ -212,7 +212,17 @@ names = {(row["name"], row["phase"]) for row in a.rows}
 assert any(name.startswith("net/0/aten::linear") and phase == "forward" for name, phase in names), names
 assert any(name.startswith("net/2/AddmmBackward0") and phase == "backward" for name, phase in names), names
 assert sum(row["energy_j"] for row in a.rows if row["device"] == "CPU:0") > 0
-assert "<table>" in a._repr_html_()
+assert a._repr_html_().startswith("<iframe srcdoc=") and 'sandbox="allow-scripts"' in a._repr_html_()
+assert html.unescape(a._repr_html_().split('"')[1]) == a.page and "Energy account: net" in a.page
+open(sys.argv[1] + "/notebook.html", "w").write("<!doctype html><body>" + a._repr_html_())
+sys.modules["flyball.torch.model_account"]._LARGEST_PAGE = 1000
+assert "<table>" in a._repr_html_() and "<iframe" not in a._repr_html_()
+# Processors are divided: what the account has is less than what was measured, and the sum is the whole.
+device = next(device for device in a.footprint.devices if device["device"] == "CPU:0")
+parts = ("attributed_j", "idle_j", "outside_j", "other_processes_j", "system_j", "monitor_j")
+assert abs(sum(device[part] for part in parts) - device["measured_j"]) <= 1e-9 * device["measured_j"], device
+assert device["other_processes_j"] + device["system_j"] > 0, device
+assert not [thread for thread in threading.enumerate() if thread.name == "flyball-jiffies"]
 assert not model._forward_hooks and not model._forward_pre_hooks
 for wrong in ({"steps": 0}, {"warmup": -1}, {"power": "p.csv"}):
     try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+import json
 import os
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,48 @@ from typing import Any
 import torch
 from torch.autograd import profiler
 
+from flyball import _native
 from flyball._native import UsageError
-from flyball.accounting import Footprint, account
+from flyball.accounting import Footprint, footprint_of
 from flyball.meter import EnergyMeter
 from flyball.torch.annotation import annotate
 from flyball.torch.profiling import Profile
 
 _MARGIN_S = 0.5  # of power before and after the profile
+_JIFFIES_S = 0.25  # between two samples of the processors' time
+_LARGEST_PAGE = 8 << 20  # bytes of a page within a notebook
+
+
+class _Jiffies(threading.Thread):
+    """Samples what ran on the processors: the last second while nothing is profiled, then all until the end."""
+
+    def __init__(self) -> None:
+        super().__init__(name="flyball-jiffies", daemon=True)
+        self._samples: list[str] = []
+        self._keeps = False
+        self._ends = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        self._sample()
+        while not self._ends.wait(_JIFFIES_S):
+            self._sample()
+
+    def _sample(self) -> None:
+        if not self._keeps:
+            del self._samples[:-4]
+        self._samples.append(_native.jiffies(time.time_ns()))
+
+    def keep(self) -> None:
+        self._keeps = True
+
+    def end(self) -> str:
+        """Returns the trace (docs/formats/jiffies-trace.md). Again returns the same."""
+        if not self._ends.is_set():
+            self._ends.set()
+            self.join()
+            self._sample()
+        return _native.jiffies_header() + "".join(self._samples)
 
 
 class ModelAccount:
@@ -34,6 +71,7 @@ class ModelAccount:
             raise UsageError(f"account: steps must be 1 or more and warmup 0 or more, not {steps} and {warmup}")
         self.footprint: Footprint | None = None
         self.notes: list[str] = []  # what was left out, and what the account says of its traces
+        self.page = ""  # what `flyball account --html` writes, once the block has ended
         self._model, self._steps, self._warmup, self._name, self._options = model, steps, warmup, name, options
         self._folder = folder
         self._calls = 0
@@ -53,6 +91,7 @@ class ModelAccount:
         except BaseException:
             self._annotation.remove()
             raise
+        self._jiffies = _Jiffies()
         self._hook = self._model.register_forward_pre_hook(self._before_step)
         return self
 
@@ -63,6 +102,7 @@ class ModelAccount:
         if self._calls == self._warmup + 1:
             self._profile = Profile()
             self._begin_s = time.monotonic()
+            self._jiffies.keep()
             self._profile.start()
             self._running = True
         elif self._running and self._calls == self._warmup + self._steps + 1:
@@ -86,6 +126,7 @@ class ModelAccount:
             if kind is None:
                 self._account()
         finally:
+            self._jiffies.end()
             self._meter.close()
 
     def _account(self) -> None:
@@ -99,7 +140,14 @@ class ModelAccount:
             folder.mkdir(parents=True, exist_ok=True)
             self._profile.write(folder / "trace.json")
             (folder / "power.csv").write_text(self._power(), encoding="utf-8")
-            self.footprint = account(folder / "trace.json", folder / "power.csv", **self._options)
+            options = {**self._options, "events": str(folder / "trace.json"), "power": str(folder / "power.csv")}
+            # Where sensors are given other sockets, jiffies would divide by the wrong ones.
+            if not self._options.get("power_devices"):
+                (folder / "jiffies.csv").write_text(self._jiffies.end(), encoding="utf-8")
+                options["jiffies"] = str(folder / "jiffies.csv")
+            title = f"Energy account: {self._name or type(self._model).__name__}"
+            text, self.page = _native.footprint_and_page(json.dumps(options), title)
+            self.footprint = footprint_of(text)
         self._profile = None
         self.notes = [*self._annotation.left_out, *self.footprint.notes]
 
@@ -136,9 +184,13 @@ class ModelAccount:
         return "\n".join([*self._of_steps(), *lines, "", *self.notes])
 
     def _repr_html_(self) -> str:
-        """The table in a notebook."""
+        """In a notebook: the page in a frame of its own, or the table where the page is too large for that."""
         if self.footprint is None:
             return html.escape(str(self))
+        if len(self.page) <= _LARGEST_PAGE:
+            # The page keeps its styles and scripts to itself, and reaches neither the notebook nor the network.
+            return (f'<iframe srcdoc="{html.escape(self.page)}" sandbox="allow-scripts" width="100%" height="800" '
+                    'style="border: 0" title="energy account"></iframe>')
         head = "".join(f"<th>{name}</th>" for name in ("J", "%", "W", "pass", "device", "name"))
         body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
                        for row in self._table())
