@@ -57,6 +57,7 @@ def account(
     event_devices: Mapping[str, str] | None = None,
     power_devices: Mapping[str, str] | None = None,
     counter_ranges_j: Mapping[str, float] | None = None,
+    static_powers_w: Mapping[str, float] | None = None,
     chrome_device: str | None = None,
     utc_offset_s: float | None = None,
     row_period_s: float | None = None,
@@ -100,6 +101,7 @@ def account(
         options = {"method": method, "sensor_window_s": sensor_window_s, "share": share,
                    "event_devices": None if event_devices is None else dict(event_devices),
                    "power_devices": None if power_devices is None else dict(power_devices), "similar": similar,
+                   "static_powers_w": None if static_powers_w is None else dict(static_powers_w),
                    "summary": summary, "kernels": kernels, "frames": frames, "batch": batch}
         return ModelAccount(events, **of_model, **options)
     if of_model:
@@ -130,6 +132,7 @@ def account(
         "event_devices": None if event_devices is None else dict(event_devices),
         "power_devices": None if power_devices is None else dict(power_devices),
         "counter_ranges_j": None if counter_ranges_j is None else dict(counter_ranges_j),
+        "static_powers_w": None if static_powers_w is None else dict(static_powers_w),
         "chrome_device": chrome_device,
         "utc_offset_s": utc_offset_s,
         "row_period_s": row_period_s,

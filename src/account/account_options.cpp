@@ -23,6 +23,7 @@ constexpr double kLongestWindow = 3e6;
 constexpr double kShortestPeriod = 1e-9;
 constexpr double kLeastRange = 1e-9;
 constexpr double kMostRange = 1e18;
+constexpr double kMostPower = 1e6;
 
 void check_bounds(std::string_view name, double value, double least, double most) {
   if (value >= least && value <= most) return;
@@ -47,6 +48,10 @@ void check_values(const AccountOptions& options, const AccountNames& names) {
   for (const auto& [name, range] : options.counter_ranges) {
     check_bounds(fmt::format("{} {}", names.counter_ranges, name), range.value(), kLeastRange, kMostRange);
   }
+  for (const auto& [name, power] : options.static_powers) {
+    check_bounds(fmt::format("{} {}", names.static_powers, name), power.value(), 0.0, kMostPower);
+  }
+  check_names(names.static_powers, options.static_powers);
   check_names(names.event_devices, options.event_devices);
   check_names(names.power_devices, options.power_devices);
   check_names(names.counter_ranges, options.counter_ranges);
@@ -118,6 +123,11 @@ Record<AccountOptions> description_of(const AccountOptions* /*type*/) {
              "Value at which a counter of the power trace returns to 0, by the counter's name: {\"CPU:0\": "
              "262143.32885} for RAPL.",
              {.minimum = kLeastRange, .maximum = kMostRange})
+      .field(
+          "static_powers_w", &R::static_powers,
+          "Power that a device draws while nothing runs on it, by which static and dynamic energy are told apart. Of "
+          "devices that are missing, it is found where nothing ran for long enough.",
+          {.minimum = 0, .maximum = kMostPower})
       .field("chrome_device", &R::chrome_device,
              "What in a Chrome trace has a device's name; none: everything ran on CPU:0.")
       .field("utc_offset_s", &R::utc_offset,
@@ -182,6 +192,7 @@ AccountRequest account_request(const AccountOptions& options, const AccountNames
   request.settings.events.chrome_device = options.chrome_device;
   request.settings.power.device_names = options.power_devices;
   request.settings.power.counter_ranges = options.counter_ranges;
+  request.settings.static_powers = options.static_powers;
   request.settings.power.utc_offset = options.utc_offset;
   request.settings.power.row_period = options.row_period;
   if (!options.similar.empty()) request.similar = SelfSimilar(options.similar);

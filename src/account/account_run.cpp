@@ -167,6 +167,14 @@ AccountRun::AccountRun(const TraceFiles& files, const AccountSettings& settings,
   settle_clock();
   attribute_all();
   note_devices();
+  // Jiffies divide socket by socket, and allow no sums.
+  const std::string_view option = files_.jiffies.empty() ? settings_.names.power_devices : "";
+  note_unattributed(footprint_.devices, option, notes_);
+  for (const std::string& text : shared_gpus(files_.ranks, events_->stats(), settings_.events.device_names,
+                                             settings_.names.event_devices, devices_)) {
+    notes_.push_back(text);
+    if (listener_.warning) listener_.warning(text);
+  }
   note_traces({files_.events, files_.power}, events_->stats(), power_->stats(), footprint_.devices, notes_);
 }
 
@@ -434,6 +442,7 @@ void AccountRun::attribute_power() {
   }
   note_fits(result.fits);
   add_rest(rest);
+  tell_static_energy(footprint_, settings_.static_powers, settings_.names.static_powers, notes_);
 }
 
 void AccountRun::note_fits(const std::vector<RegressionFit>& fits) {

@@ -17,6 +17,7 @@
 #include "account/footprint.h"
 #include "account/method.h"
 #include "account/self_similar.h"
+#include "account/static_power.h"
 #include "base/units.h"
 #include "trace/event_trace.h"
 #include "trace/operation_table.h"
@@ -36,6 +37,7 @@ struct AccountNames {
   std::string_view jiffies = "jiffies";
   std::string_view method = "method";
   std::string_view sensor_window = "sensor_window_s";
+  std::string_view static_powers = "static_powers_w";
 };
 
 struct AccountSettings {
@@ -46,6 +48,7 @@ struct AccountSettings {
   bool estimate_offset = false;         // find it even where they overlap
   EventTraceOptions events;
   PowerTraceOptions power;
+  StaticPowers static_powers;  // of devices of which it is not to be found
   AccountNames names;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "account/attribution.h"
@@ -17,6 +18,7 @@ namespace flyball {
 // difference between its end and its begin, so that an event beside many others costs no more than one alone.
 struct ShareIntegral {
   CompensatedSum joules;
+  CompensatedSum seconds;
   Nanoseconds powered = 0;
 };
 
@@ -26,6 +28,7 @@ struct OperationState {
   ShareIntegral since;  // of the first of the operations that run
   Nanoseconds began = 0;
   CompensatedSum joules;
+  CompensatedSum shared;  // s
   Nanoseconds busy = 0;
   Nanoseconds powered = 0;
 };
@@ -43,7 +46,27 @@ struct DeviceState {
   Nanoseconds uncovered = 0;
   std::uint64_t events = 0;
   std::vector<OperationState> operations;
+  // Of the present reading: its length, and how much of it has passed without anything that ran.
+  Nanoseconds reading = 0;
+  Nanoseconds reading_idle = 0;
+  std::vector<std::pair<double, Nanoseconds>> idle_readings;  // W, and for how long
 };
+
+// What DeviceShare::quiet says.
+inline std::optional<Watts> quiet_power(std::vector<std::pair<double, Nanoseconds>> idle_readings) {
+  constexpr Nanoseconds kLeast = 500'000'000;
+  constexpr Nanoseconds kTenth = 10;
+  std::sort(idle_readings.begin(), idle_readings.end());
+  Nanoseconds all = 0;
+  for (const auto& [watts, time] : idle_readings) all += time;
+  if (all < kLeast) return std::nullopt;
+  Nanoseconds passed = 0;
+  for (const auto& [watts, time] : idle_readings) {
+    passed += time;
+    if (passed >= all / kTenth) return Watts(watts);
+  }
+  return std::nullopt;
+}
 
 class Accountant {
  public:
@@ -79,11 +102,16 @@ class Accountant {
     const bool each = multiplicity_ == Multiplicity::kEvents;
     const ShareIntegral since = each ? close(token) : operation.since;
     operation.joules.add(device.share.joules.since(since.joules));
+    operation.shared.add(device.share.seconds.since(since.seconds));
     operation.powered += device.share.powered - since.powered;
     operation.busy += end - (each ? begin : operation.began);
   }
 
-  void on_segment(const PowerSegment& segment) { device_at(segment.device); }
+  void on_segment(const PowerSegment& segment) {
+    DeviceState& device = device_at(segment.device);
+    device.reading = segment.end - segment.begin;
+    device.reading_idle = 0;
+  }
 
   void on_power(DeviceId id, Nanoseconds begin, Nanoseconds end, Watts power) {
     DeviceState& device = devices_[id];
@@ -93,9 +121,12 @@ class Accountant {
     device.share.powered += end - begin;
     if (device.sharers > 0) {
       device.share.joules.add(joules / static_cast<double>(device.sharers));
+      device.share.seconds.add(static_cast<double>(end - begin) * 1e-9 / static_cast<double>(device.sharers));
       device.busy += end - begin;
       return;
     }
+    device.reading_idle += end - begin;
+    if (device.reading_idle == device.reading) device.idle_readings.emplace_back(power.value(), device.reading);
     const Nanoseconds beyond = end - begin - within(begin, end);
     const double outside = joules * (static_cast<double>(beyond) / static_cast<double>(end - begin));
     device.outside.add(outside);
@@ -121,6 +152,7 @@ class Accountant {
         attributed.add(operation.joules);
         result.operations.push_back({static_cast<OperationId>(k), id, Joules(operation.joules.value()),
                                      to_seconds(operation.busy), to_seconds(operation.powered), operation.events});
+        result.operations.back().shared = Seconds(operation.shared.value());
       }
       const Nanoseconds idle_time = device.powered - device.busy - device.outside_time;
       const Nanoseconds unmeasured =
@@ -136,7 +168,8 @@ class Accountant {
                                 .outside_time = to_seconds(device.outside_time),
                                 .uncovered = to_seconds(device.uncovered),
                                 .unmeasured = to_seconds(unmeasured),
-                                .events = device.events});
+                                .events = device.events,
+                                .quiet = quiet_power(device.idle_readings)});
     }
     return result;
   }

@@ -15,7 +15,7 @@
 // 1 us, on whole microseconds, the numbers are algorithm 2's times 1e-6 s.
 //
 // Cost O((events + segments) log(events under way)). Memory grows with the events that overlap, with operations and
-// devices, and never with the traces' length. Not thread-safe.
+// devices, and with the readings during which nothing ran. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -56,6 +56,7 @@ struct OperationShare {
   std::uint64_t events = 0;
   Joules error{std::numeric_limits<double>::quiet_NaN()};  // half of a 90 % interval around `energy`; NaN: not known
   std::uint32_t group = 0;                                 // number of its group, from 1; 0: none
+  Seconds shared{};  // its shares of the device's time; of all operations together the device's `busy`
 
   [[nodiscard]] Watts mean_power() const { return powered > Seconds(0) ? energy / powered : Watts(0); }
 };
@@ -82,6 +83,9 @@ struct DeviceShare {
   Seconds unmeasured;    // all of the window in which the power is not known; without a window: uncovered
   std::uint64_t events = 0;
   AccountMethod method = AccountMethod::kSweep;  // by which its operations got their energy
+  // The power that it draws while nothing runs: of the readings during which nothing ran at any moment, that below
+  // which it was for a tenth of their time. None where they are less than half a second.
+  std::optional<Watts> quiet{};
 };
 
 struct Attribution {

@@ -81,12 +81,14 @@ void add_device(FootprintDevice& sum, const FootprintDevice& device) {
   sum.unmeasured += device.unmeasured;
   add_communication(sum.communication, device.communication);
   sum.events += device.events;
+  sum.static_energy += device.static_energy;
 }
 
 FootprintDevice divided(FootprintDevice device, double runs) {
   for (Joules FootprintDevice::*field :
        {&FootprintDevice::measured, &FootprintDevice::attributed, &FootprintDevice::idle, &FootprintDevice::outside,
-        &FootprintDevice::other_processes, &FootprintDevice::system, &FootprintDevice::monitor}) {
+        &FootprintDevice::other_processes, &FootprintDevice::system, &FootprintDevice::monitor,
+        &FootprintDevice::static_energy}) {
     device.*field = device.*field / runs;
   }
   for (Seconds FootprintDevice::*field :
@@ -94,6 +96,7 @@ FootprintDevice divided(FootprintDevice device, double runs) {
         &FootprintDevice::uncovered, &FootprintDevice::unmeasured}) {
     device.*field = device.*field / runs;
   }
+  if (device.static_power) device.static_power = *device.static_power / runs;
   const CommunicationTime& communication = device.communication;
   device.communication = {communication.beside / runs, communication.alone / runs, communication.energy / runs};
   device.events = static_cast<std::uint64_t>(std::llround(static_cast<double>(device.events) / runs));
@@ -200,6 +203,7 @@ Footprint make_footprint(const Attribution& attribution, const OperationTable& o
     device.unmeasured = share.unmeasured;
     device.events = share.events;
     device.method = share.method;
+    device.quiet = share.quiet;
     footprint.devices.push_back(std::move(device));
   }
   std::sort(footprint.devices.begin(), footprint.devices.end(),
@@ -216,7 +220,8 @@ Footprint make_footprint(const Attribution& attribution, const OperationTable& o
                               .power_deviation = {},
                               .error = share.error,
                               .group = share.group,
-                              .rank = operations.rank(share.operation)});
+                              .rank = operations.rank(share.operation),
+                              .shared = share.shared});
   }
   for (const GroupShare& share : attribution.groups) {
     footprint.groups.push_back({share.group, devices.name(share.device), share.energy, share.error});
@@ -238,6 +243,8 @@ void merge_rows(Footprint& footprint) {
       sum.powered += rows[i].powered;
       sum.events += rows[i].events;
       sum.error += rows[i].error;
+      sum.shared += rows[i].shared;
+      sum.static_energy += rows[i].static_energy;
       if (sum.group != rows[i].group) {
         broken.insert({sum.group, rows[i].group});
         sum.group = std::max(sum.group, rows[i].group);  // one that is broken
@@ -296,7 +303,14 @@ Footprint mean_of_runs(std::span<const Footprint> runs) {
     for (const FootprintDevice& device : run.devices) {
       const auto [sum, is_first] = devices.try_emplace(device.device);
       add_device(sum->second, device);
-      if (is_first) sum->second.method = device.method;
+      if (is_first) {
+        sum->second.method = device.method;
+        sum->second.static_power = device.static_power;
+      } else if (sum->second.static_power && device.static_power) {
+        *sum->second.static_power += *device.static_power;
+      } else {
+        sum->second.static_power.reset();
+      }
       if (sum->second.method != device.method) sum->second.method.reset();
     }
     for (const FootprintRow& row : run.rows) {
@@ -306,6 +320,9 @@ Footprint mean_of_runs(std::span<const Footprint> runs) {
       of_row.sum.powered += row.powered;
       of_row.sum.events += row.events;
       of_row.sum.error = of_row.energies.empty() ? row.error : of_row.sum.error + row.error;
+      of_row.sum.static_energy =
+          of_row.energies.empty() ? row.static_energy : of_row.sum.static_energy + row.static_energy;
+      of_row.sum.shared += row.shared;
       of_row.energies.push_back(row.energy.value());
       if (row.powered > Seconds(0)) of_row.powers.push_back(row.mean_power().value());
     }
@@ -330,7 +347,9 @@ Footprint mean_of_runs(std::span<const Footprint> runs) {
          .power_deviation = Watts(deviation(of_row.powers, static_cast<double>(of_row.powers.size()))),
          .error = sum.error / count,
          .group = 0,
-         .rank = rank});
+         .rank = rank,
+         .shared = sum.shared / count,
+         .static_energy = sum.static_energy / count});
   }
   merge_rows(result);
   return result;

@@ -39,6 +39,8 @@ struct FootprintRow {
   Joules error{std::numeric_limits<double>::quiet_NaN()};
   std::uint32_t group = 0;  // number of the FootprintGroup that it belongs to; 0: none
   int rank = kNoRank;       // whose it is, where a trace has several ranks and they are not added up
+  Seconds shared{};         // its shares of the device's time
+  Joules static_energy{std::numeric_limits<double>::quiet_NaN()};  // part of `energy` (static_power.h); NaN: unknown
 
   [[nodiscard]] Watts mean_power() const { return powered > Seconds(0) ? energy / powered : Watts(0); }
 };
@@ -63,6 +65,9 @@ struct FootprintDevice {
   std::uint64_t events = 0;
   // By which the rows got their energy. None: unknown, or not the same in all runs.
   std::optional<AccountMethod> method{};
+  std::optional<Watts> quiet{};         // DeviceShare::quiet
+  std::optional<Watts> static_power{};  // by which static energy is told; none: it is not
+  Joules static_energy{};               // part of `attributed`
 };
 
 // Rows of a device of which only the sum is known.

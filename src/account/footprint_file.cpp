@@ -2,6 +2,7 @@
 // NaN (unknown).
 #include "account/footprint_file.h"
 
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -45,6 +46,10 @@ FootprintDevice device_of(JsonObject& object) {
   if (const std::optional<std::string> method = object.find_text("method")) {
     device.method = value_named<AccountMethod>(*method);
   }
+  if (const std::optional<double> power = object.find_number("static_power_w", kWatts)) {
+    device.static_power = Watts(*power);
+  }
+  device.static_energy = joules(object, "static_j");
   return device;
 }
 
@@ -64,6 +69,8 @@ FootprintRow row_of(JsonObject& object, int runs) {
   row.energy_deviation = Joules(object.find_number("energy_std_j", kJoules).value_or(no_deviation));
   row.power_deviation = Watts(object.find_number("mean_power_std_w", kWatts).value_or(no_deviation));
   row.error = Joules(object.find_number("energy_error_j", kErrors).value_or(std::numeric_limits<double>::quiet_NaN()));
+  row.static_energy =
+      Joules(object.find_number("static_j", kJoules).value_or(std::numeric_limits<double>::quiet_NaN()));
   row.group = static_cast<std::uint32_t>(object.find_integer("group", 0, kMostGroups).value_or(0));
   return row;
 }
@@ -142,13 +149,18 @@ std::string footprint_json(const Footprint& footprint, const FootprintNotes& not
       json["communicating_alone_j"] = communication.energy.value();
     }
     if (device.method) json["method"] = name_of(*device.method);
+    if (device.static_power) {
+      json["static_power_w"] = device.static_power->value();
+      json["static_j"] = device.static_energy.value();
+      json["dynamic_j"] = (device.attributed - device.static_energy).value();
+    }
     devices.push_back(std::move(json));
   }
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const FootprintRow& row : footprint.rows) {
     // Member by member, since a braced list copies each member, and there are thousands of rows.
     nlohmann::ordered_json::object_t json;
-    json.reserve(11);
+    json.reserve(13);
     json.emplace_back("name", row.name);
     json.emplace_back("device", row.device);
     json.emplace_back("phase", name_of(row.phase));
@@ -161,6 +173,10 @@ std::string footprint_json(const Footprint& footprint, const FootprintNotes& not
     }
     if (footprint.runs > 1) json.emplace_back("mean_power_std_w", row.power_deviation.value());
     json.emplace_back("energy_error_j", row.error.value());
+    if (!std::isnan(row.static_energy.value())) {
+      json.emplace_back("static_j", row.static_energy.value());
+      json.emplace_back("dynamic_j", (row.energy - row.static_energy).value());
+    }
     if (row.group != 0) json.emplace_back("group", row.group);
     rows.push_back(std::move(json));
   }

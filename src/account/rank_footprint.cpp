@@ -72,6 +72,9 @@ Footprint sum_of_ranks(std::span<const Footprint> nodes) {
       of_row.sum.powered += row.powered;
       of_row.sum.events += row.events;
       of_row.sum.error = of_row.energies.empty() ? row.error : of_row.sum.error + row.error;
+      of_row.sum.static_energy =
+          of_row.energies.empty() ? row.static_energy : of_row.sum.static_energy + row.static_energy;
+      of_row.sum.shared += row.shared;
       of_row.energies[row.rank] += row.energy.value();
       ranks[row.rank].energy += row.energy;
       add_row(times[row.rank], row);

@@ -2,9 +2,10 @@
 #include "account/trace_notes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdint>
-#include <string_view>
+#include <utility>
 
 #include "base/counted.h"
 
@@ -76,6 +77,46 @@ void note_traces(const TraceNames& files, const EventTraceStats& events, const P
           fmt::format("{}: {:.3f} s of events lie outside the power trace", device.device, device.uncovered.value()));
     }
   }
+}
+
+void note_unattributed(const std::vector<FootprintDevice>& devices, std::string_view option, FootprintNotes& notes) {
+  std::vector<std::string> silent;
+  std::string heard;
+  Joules energy;
+  for (const FootprintDevice& device : devices) {
+    if (!on_processor(device.device)) continue;
+    if (device.events > 0) {
+      heard = heard.empty() ? device.device : heard;
+    } else if (device.idle > Joules(0)) {
+      silent.push_back(device.device);
+      energy += device.idle;
+    }
+  }
+  if (silent.empty() || heard.empty()) return;
+  std::string note = fmt::format("{}: {:.3f} J within the profile are not attributed, since no event is on {}",
+                                 fmt::join(silent, ", "), energy.value(), silent.size() == 1 ? "it" : "them");
+  if (!option.empty()) note += fmt::format("; {} {}={} attributes them together", option, silent.front(), heard);
+  notes.push_back(std::move(note));
+}
+
+std::vector<std::string> shared_gpus(const std::vector<RankFile>& ranks, const EventTraceStats& events,
+                                     const DeviceNames& mapped, std::string_view option, const DeviceTable& devices) {
+  std::map<DeviceId, std::vector<std::string>> names;
+  for (const TracedDevice& traced : events.devices) {
+    if (!devices.name(traced.device).starts_with("GPU")) continue;
+    for (const RankFile& file : ranks) {
+      if (!traced.name.starts_with(fmt::format("{}/", file.rank))) continue;
+      if (mapped.find(traced.name) == mapped.end()) names[traced.device].push_back(traced.name);
+    }
+  }
+  std::vector<std::string> warnings;
+  for (const auto& [id, of_ranks] : names) {
+    if (of_ranks.size() < 2) continue;
+    warnings.push_back(fmt::format(
+        "{} are taken for one GPU, {}; where each rank sees a GPU of its own, say which: {} {}=GPU:1, and so on",
+        fmt::join(of_ranks, " and "), devices.name(id), option, of_ranks.back()));
+  }
+  return warnings;
 }
 
 }  // namespace flyball

@@ -221,6 +221,15 @@ void add_footprint_options(const Command& command, AccountArguments& arguments) 
       command, "--counter-range", options.counter_ranges,
       [](const std::string& text) { return Joules(parse_positive("--counter-range", text)); }, "NAME=JOULES",
       "CPU:0=262143.32885", "value at which a counter of the power trace returns to 0: CPU:0=262143.32885 for RAPL");
+  add_named(
+      command, "--static-power", options.static_powers,
+      [](const std::string& text) {
+        const std::string_view number = std::string_view(text).substr(0, text.size() - (text.ends_with('W') ? 1 : 0));
+        return Watts(parse_number_within("--static-power", number, 0.0, 1e6, "a power in watts"));
+      },
+      "NAME=WATTS", "GPU:0=80W",
+      "what a device draws while nothing runs, by which static and dynamic energy are told apart (default: found where "
+      "nothing ran for long enough)");
   add_parsed(command, "--utc-offset", "HH:MM",
              "how far local time was ahead of UTC, for local times in the power trace, as nvidia-smi writes them: "
              "+01:00 (default +00:00)",

@@ -19,7 +19,8 @@ inline constexpr AccountNames kAccountOptionNames{.event_devices = "--event-devi
                                                   .clock_offset = "--clock-offset",
                                                   .jiffies = "--jiffies",
                                                   .method = "--method",
-                                                  .sensor_window = "--sensor-window"};
+                                                  .sensor_window = "--sensor-window",
+                                                  .static_powers = "--static-power"};
 
 struct AccountArguments {
   AccountOptions account;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -104,8 +105,9 @@ std::string footprint_text(const Footprint& footprint, const FootprintNotes& not
   if (footprint.runs > 1) text += fmt::format(", mean of {} runs", footprint.runs);
   if (!footprint.ranks.empty()) text += fmt::format(", sum of {}", counted(std::ssize(footprint.ranks), "rank"));
   text += '\n';
-  for (const std::string& sentence : {steps_sentence(footprint.steps), classes_sentence(footprint),
-                                      communication_sentence(footprint), trust_sentence(footprint)}) {
+  for (const std::string& sentence :
+       {steps_sentence(footprint.steps), classes_sentence(footprint), communication_sentence(footprint),
+        static_sentence(footprint), trust_sentence(footprint)}) {
     if (!sentence.empty()) text += sentence + "\n";
   }
   text += "\n" + devices_text(footprint) + "\n";
@@ -116,6 +118,8 @@ std::string footprint_text(const Footprint& footprint, const FootprintNotes& not
   if (several) columns.emplace_back("+- (J)");
   const bool judged = footprint.trust().judged;
   if (judged) columns.emplace_back("90 % +- (J)");
+  const bool apart = !static_sentence(footprint).empty();
+  if (apart) columns.emplace_back("static (J)");
   if (!footprint.groups.empty()) columns.emplace_back("group");
   columns.insert(columns.end(), {"share (%)", "busy (s)", "mean power (W)", "<pass", "<device", "<name"});
   TextTable table(columns);
@@ -125,6 +129,10 @@ std::string footprint_text(const Footprint& footprint, const FootprintNotes& not
     std::vector<std::string> cells = {format_fixed(row.energy.value(), 3)};
     if (several) cells.push_back(format_fixed(row.energy_deviation.value(), 3));
     if (judged) cells.push_back(format_fixed(row.error.value(), 3));
+    if (apart) {
+      const bool is_known = !std::isnan(row.static_energy.value());
+      cells.push_back(is_known ? format_fixed(row.static_energy.value(), 3) : "");
+    }
     if (!footprint.groups.empty()) cells.push_back(row.group == 0 ? "" : fmt::to_string(row.group));
     cells.push_back(format_fixed(percent(row.energy, attributed), 2));
     cells.push_back(format_fixed(row.busy.value(), 4));

@@ -170,16 +170,18 @@ std::vector<std::string> device_cells(const Footprint& footprint, const Footprin
 }
 
 std::string footprint_csv(const Footprint& footprint) {
-  std::string csv = "name,device,phase,energy_j,busy_s,mean_power_w,energy_std_j,energy_error_j,group\n";
+  std::string csv =
+      "name,device,phase,energy_j,busy_s,mean_power_w,energy_std_j,energy_error_j,group,static_j,dynamic_j\n";
   for (const FootprintRow& row : footprint.rows) {
-    csv += fmt::format("{},{},{},{},{},{},{},{},{}\n", csv_field(row.name), csv_field(row.device), name_of(row.phase),
-                       row.energy.value(), row.busy.value(), row.mean_power().value(), row.energy_deviation.value(),
-                       known(row.error), row.group == 0 ? "" : fmt::to_string(row.group));
+    csv += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(row.name), csv_field(row.device),
+                       name_of(row.phase), row.energy.value(), row.busy.value(), row.mean_power().value(),
+                       row.energy_deviation.value(), known(row.error), row.group == 0 ? "" : fmt::to_string(row.group),
+                       known(row.static_energy), known(row.energy - row.static_energy));
   }
   for (const FootprintDevice& device : footprint.devices) {
-    csv +=
-        fmt::format("(idle),{},,{},{},,,,\n", csv_field(device.device), device.idle.value(), device.idle_time.value());
-    csv += fmt::format("(outside),{},,{},{},,,,\n", csv_field(device.device), device.outside.value(),
+    csv += fmt::format("(idle),{},,{},{},,,,,,\n", csv_field(device.device), device.idle.value(),
+                       device.idle_time.value());
+    csv += fmt::format("(outside),{},,{},{},,,,,,\n", csv_field(device.device), device.outside.value(),
                        device.outside_time.value());
   }
   return csv;
@@ -188,7 +190,7 @@ std::string footprint_csv(const Footprint& footprint) {
 std::string footprint_html(const FootprintPage& page) {
   std::string body;
   for (const std::string& sentence : {steps_sentence(page.footprint->steps), classes_sentence(*page.footprint),
-                                      communication_sentence(*page.footprint)}) {
+                                      communication_sentence(*page.footprint), static_sentence(*page.footprint)}) {
     if (!sentence.empty()) body += fmt::format("<p>{}.</p>\n", escape_markup(sentence));
   }
   body += device_table(*page.footprint);

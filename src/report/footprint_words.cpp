@@ -55,4 +55,20 @@ std::string communication_sentence(const Footprint& footprint) {
                      short_number(all.value()), short_number(time.beside.value()), short_number(time.energy.value()));
 }
 
+std::string static_sentence(const Footprint& footprint) {
+  Joules attributed;
+  Joules fixed;
+  std::string powers;
+  for (const FootprintDevice& device : footprint.devices) {
+    if (!device.static_power) continue;
+    attributed += device.attributed;
+    fixed += device.static_energy;
+    powers += fmt::format("{}{} draws {} W", powers.empty() ? "" : ", ", device.device,
+                          short_number(device.static_power->value()));
+  }
+  if (powers.empty()) return {};
+  return fmt::format("Of what is attributed, {} J are static and {} J dynamic ({} while nothing runs)",
+                     short_number(fixed.value()), short_number((attributed - fixed).value()), powers);
+}
+
 }  // namespace flyball

@@ -68,6 +68,95 @@ TEST(Account, GivesEveryJouleToSomething) {
   EXPECT_NEAR(most.at("mean_power_w"), 35.0 / 0.3, 1e-6);
 }
 
+// 80 W for a second before anything runs, 200 W while it does, 80 W after. Layer 0 has 0.1 s alone and 0.1 s of half,
+// 30 J in 0.15 s of the device's time: 80 W x 0.15 s = 12 J static. Layer 1 has 50 J in 0.25 s: 20 J static.
+TEST(Account, TellsStaticAndDynamicEnergyApart) {
+  const Traces traces;
+  std::string power = "timestamp,device,power_w\n";
+  for (int tenth = 0; tenth <= 20; ++tenth) {
+    power += fmt::format("{},CPU:0,{}\n", tenth / 10.0, tenth >= 10 && tenth < 14 ? 200 : 80);
+  }
+  write_file(traces.power, power);
+  const std::vector<std::string> command = {"account", "--events",   traces.events,
+                                            "--power", traces.power, "--method",
+                                            "sweep",   "--csv",      traces.folder / "account.csv"};
+  const auto account = [&command](std::vector<std::string> more) {
+    more.insert(more.begin(), command.begin(), command.end());
+    return run_flyball(more);
+  };
+  json found = account({"--format", "json"}).json();
+  EXPECT_EQ(found.at("footprint").at(0).at("name"), "m/layer_1/dense/MatMul");
+  EXPECT_NEAR(found.at("footprint").at(0).at("static_j"), 20.0, 20e-9);
+  EXPECT_NEAR(found.at("footprint").at(0).at("dynamic_j"), 30.0, 30e-9);
+  EXPECT_NEAR(found.at("footprint").at(1).at("static_j"), 12.0, 12e-9);
+  EXPECT_NEAR(found.at("footprint").at(1).at("dynamic_j"), 18.0, 18e-9);
+  EXPECT_NEAR(found.at("devices").at(0).at("static_power_w"), 80.0, 80e-9);
+  EXPECT_NEAR(found.at("devices").at(0).at("static_j"), 32.0, 32e-9);
+  EXPECT_NEAR(found.at("devices").at(0).at("dynamic_j"), 48.0, 48e-9);
+  const Ran text = account({});
+  EXPECT_THAT(text.out, HasSubstr("32 J are static and 48 J dynamic (CPU:0 draws 80 W while nothing runs)"));
+  EXPECT_THAT(text.out, HasSubstr("static (J)"));
+  // What is given goes first. No row has more static energy than energy: 0.15 s x 300 W would be 45 J.
+  found = account({"--static-power", "CPU:0=300W", "--format", "json"}).json();
+  EXPECT_NEAR(found.at("footprint").at(1).at("static_j"), 30.0, 30e-9);
+  EXPECT_NEAR(found.at("footprint").at(1).at("dynamic_j"), 0.0, 1e-9);
+  EXPECT_THAT(account({"--static-power", "GPU:7=1"}).out, HasSubstr("--static-power GPU:7=... changes nothing"));
+  EXPECT_THAT(account({"--static-power", "CPU:0=-1W"}).err, HasSubstr("--static-power takes a power in watts"));
+  EXPECT_THAT(account({"--static-power", "CPU:0=nanW"}).err, HasSubstr("--static-power takes a power in watts"));
+  EXPECT_THAT(account({"--static-power", "80W"}).err, HasSubstr("expected NAME=WATTS, such as GPU:0=80W"));
+
+  // Where nothing ran for too short a time, or as much was drawn, nothing is guessed.
+  write_file(traces.power, kPower);
+  const Ran unknown = account({"--format", "json"});
+  EXPECT_FALSE(unknown.json().at("footprint").at(0).contains("static_j"));
+  EXPECT_THAT(unknown.out,
+              HasSubstr("static and dynamic energy are not told apart of CPU:0: readings while nothing ran"));
+  std::string level = "timestamp,device,power_w\n";
+  for (int tenth = 0; tenth <= 20; ++tenth) {
+    level += fmt::format("{},CPU:0,{}\n", tenth / 10.0, tenth >= 10 && tenth < 14 ? 200 : 201);
+  }
+  write_file(traces.power, level);
+  EXPECT_THAT(account({}).out, HasSubstr("as much was drawn while nothing of the profile ran"));
+}
+
+// Events are on CPU:0 alone; the trace has 100 W of CPU:1 and 10 W of its memory, 0.4 s of which are profiled.
+TEST(Account, SaysWhichSocketsWereMeasuredInVain) {
+  const Traces traces;
+  write_file(traces.power, std::string(kPower) + "0.9,CPU:1,100\n1.5,CPU:1,100\n0.9,DRAM:1,10\n1.5,DRAM:1,10\n");
+  const Ran ran = run_flyball({"account", "--events", traces.events, "--power", traces.power});
+  EXPECT_THAT(ran.out, HasSubstr("CPU:1, DRAM:1: 44.000 J within the profile are not attributed, since no event is on "
+                                 "them; --power-device CPU:1=CPU:0 attributes them together"));
+  const Ran together = run_flyball({"account", "--events", traces.events, "--power", traces.power, "--power-device",
+                                    "CPU:1=CPU:0", "--power-device", "DRAM:1=CPU:0"});
+  EXPECT_THAT(together.out, Not(HasSubstr("are not attributed, since")));
+}
+
+TEST(Account, WarnsOfRanksThatCallOneGpuTheSame) {
+  const Traces traces;
+  std::string gpu = kEvents;
+  gpu.replace(gpu.find("CPU:0"), 5, "GPU:0");
+  write_file(traces.events, gpu);
+  write_file(traces.folder / "other.json", gpu);
+  write_file(traces.power, "timestamp,device,power_w\n0.9,GPU:0,100\n1.5,GPU:0,100\n0.9,GPU:1,100\n1.5,GPU:1,100\n");
+  std::vector<std::string> command = {"account", "--ranks",   "--events", traces.events, traces.folder / "other.json",
+                                      "--power", traces.power};
+  EXPECT_THAT(run_flyball(command).err, HasSubstr("0/GPU:0 and 1/GPU:0 are taken for one GPU, GPU:0; where each rank"));
+  command.insert(command.end(), {"--event-device", "1/GPU:0=GPU:1"});
+  EXPECT_THAT(run_flyball(command).err, Not(HasSubstr("are taken for one GPU")));
+}
+
+// Two runs, or ranks, have the mean, or the sum, of both parts.
+TEST(Account, StaticEnergyOfSeveralRunsIsTheirMean) {
+  const Traces traces;
+  const Ran ran = run_flyball({"account", "--events", traces.events, traces.events, "--power", traces.power,
+                               traces.power, "--static-power", "CPU:0=40", "--format", "json"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  // Layer 0 has 0.15 s of the device's time, layer 1 has 0.25 s.
+  EXPECT_NEAR(ran.json().at("footprint").at(0).at("static_j"), 10.0, 10e-9);
+  EXPECT_NEAR(ran.json().at("footprint").at(1).at("static_j"), 6.0, 6e-9);
+  EXPECT_NEAR(ran.json().at("devices").at(0).at("static_power_w"), 40.0, 1e-9);
+}
+
 // The timelines that flyball plan writes are an event trace, too. Something runs from the begin of the longer of the
 // two iterations to its end, on a device that draws 100 W.
 TEST(Account, ReadsThePlannedTimelines) {

@@ -84,10 +84,13 @@ TEST(FootprintReport, JsonIsReadBackAsItWas) {
 
 TEST(FootprintReport, CsvQuotes) {
   const std::string csv = footprint_csv(Account().footprint);
-  EXPECT_THAT(csv, StartsWith("name,device,phase,energy_j,busy_s,mean_power_w,energy_std_j,energy_error_j,group\n"));
+  EXPECT_THAT(
+      csv,
+      StartsWith(
+          "name,device,phase,energy_j,busy_s,mean_power_w,energy_std_j,energy_error_j,group,static_j,dynamic_j\n"));
   EXPECT_THAT(csv, HasSubstr("\"bert/embeddings/Gather,\"\"x\"\"<"
-                             "/script>\",GPU:0,forward,1,0.5,2,0,,\n"));
-  EXPECT_THAT(csv, HasSubstr("(idle),GPU:0,,2,0.25,,,,\n(outside),GPU:0,,3,0.75,,,,\n"));
+                             "/script>\",GPU:0,forward,1,0.5,2,0,,,,\n"));
+  EXPECT_THAT(csv, HasSubstr("(idle),GPU:0,,2,0.25,,,,,,\n(outside),GPU:0,,3,0.75,,,,,,\n"));
 }
 
 // Shares of the root's only part; an arrow.
@@ -315,7 +318,7 @@ TEST(FootprintReport, ShowsErrorsAndGroups) {
   footprint.devices[0].method = AccountMethod::kBoth;
   footprint.devices[0].events = 3;
   EXPECT_EQ(footprint_json(read_footprint("a.json", footprint_json(footprint, {})), {}), footprint_json(footprint, {}));
-  EXPECT_THAT(footprint_csv(footprint), HasSubstr(",GPU:0,forward,6,0.5,12,0,0.5,1\n"));
+  EXPECT_THAT(footprint_csv(footprint), HasSubstr(",GPU:0,forward,6,0.5,12,0,0.5,1,,\n"));
   const EnergyTree tree = make_energy_tree(footprint, Account().operations);
   FootprintPage page;
   page.footprint = &footprint;
