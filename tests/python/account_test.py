@@ -43,10 +43,11 @@ def test_rows_are_for_tables(traces):
 
 def test_it_is_the_commands_footprint(traces, tmp_path):
     events, power = traces
-    footprint = flyball.account([events, events], [power, power], summary=True, share="events")
+    footprint = flyball.account([events, events], [power, power], summary=True, share="events",
+                                static_powers_w={"CPU:0": 50})
     footprint.write(tmp_path / "footprint.json")
     command = [PROGRAM, "account", "--events", events, events, "--power", power, power, "--summary", "--share", "events",
-               "--format", "json"]
+               "--static-power", "CPU:0=50W", "--format", "json"]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert (tmp_path / "footprint.json").read_text() == printed
     assert footprint.runs == 2
