@@ -230,6 +230,22 @@ Footprint make_footprint(const Attribution& attribution, const OperationTable& o
   return footprint;
 }
 
+FootprintRow empty_sum() {
+  FootprintRow sum;
+  sum.error = sum.static_energy = Joules(0);
+  return sum;
+}
+
+void add_to(FootprintRow& sum, const FootprintRow& row) {
+  sum.energy += row.energy;
+  sum.busy += row.busy;
+  sum.powered += row.powered;
+  sum.events += row.events;
+  sum.error += row.error;
+  sum.shared += row.shared;
+  sum.static_energy += row.static_energy;
+}
+
 void merge_rows(Footprint& footprint) {
   std::vector<FootprintRow>& rows = footprint.rows;
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
@@ -238,13 +254,7 @@ void merge_rows(Footprint& footprint) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (kept > 0 && key_of(rows[kept - 1]) == key_of(rows[i])) {
       FootprintRow& sum = rows[kept - 1];
-      sum.energy += rows[i].energy;
-      sum.busy += rows[i].busy;
-      sum.powered += rows[i].powered;
-      sum.events += rows[i].events;
-      sum.error += rows[i].error;
-      sum.shared += rows[i].shared;
-      sum.static_energy += rows[i].static_energy;
+      add_to(sum, rows[i]);
       if (sum.group != rows[i].group) {
         broken.insert({sum.group, rows[i].group});
         sum.group = std::max(sum.group, rows[i].group);  // one that is broken
@@ -290,7 +300,7 @@ Footprint mean_of_runs(std::span<const Footprint> runs) {
   const auto count = static_cast<double>(runs.size());
   std::map<std::string_view, FootprintDevice> devices;
   struct Series {
-    FootprintRow sum;
+    FootprintRow sum = empty_sum();
     std::vector<double> energies, powers;
   };
   std::map<RowKey, Series> series;
@@ -315,14 +325,7 @@ Footprint mean_of_runs(std::span<const Footprint> runs) {
     }
     for (const FootprintRow& row : run.rows) {
       Series& of_row = series[key_of(row)];
-      of_row.sum.energy += row.energy;
-      of_row.sum.busy += row.busy;
-      of_row.sum.powered += row.powered;
-      of_row.sum.events += row.events;
-      of_row.sum.error = of_row.energies.empty() ? row.error : of_row.sum.error + row.error;
-      of_row.sum.static_energy =
-          of_row.energies.empty() ? row.static_energy : of_row.sum.static_energy + row.static_energy;
-      of_row.sum.shared += row.shared;
+      add_to(of_row.sum, row);
       of_row.energies.push_back(row.energy.value());
       if (row.powered > Seconds(0)) of_row.powers.push_back(row.mean_power().value());
     }

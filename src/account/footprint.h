@@ -129,6 +129,11 @@ struct Footprint {
 [[nodiscard]] Footprint make_footprint(const Attribution& attribution, const OperationTable& operations,
                                        const DeviceTable& devices);
 
+// Returns a row with nothing in it, to which others are added.
+[[nodiscard]] FootprintRow empty_sum();
+// Adds energies, times, events and error of a row to those of `sum`.
+void add_to(FootprintRow& sum, const FootprintRow& row);
+
 // Adds up rows of the same name, device and phase, and sorts them. In a mean of several runs, an added-up row has no
 // known deviation (NaN), since that depends on how its parts vary together. Its error is the sum of its parts' errors,
 // as if all were wrong in the same direction, or its group's, where it is the whole group.

@@ -21,7 +21,7 @@ constexpr int kShared = kNoRank - 1;
 std::string kind_of(std::string_view device) { return std::string(device.substr(0, device.find(':'))); }
 
 struct Series {
-  FootprintRow sum;
+  FootprintRow sum = empty_sum();
   std::map<int, double> energies;  // J, by rank
 };
 
@@ -67,14 +67,7 @@ Footprint sum_of_ranks(std::span<const Footprint> nodes) {
       const auto [owner, fresh] = owners.emplace(row.device, row.rank);
       if (!fresh && owner->second != row.rank) owner->second = kShared;
       Series& of_row = series[{row.name, row.phase, kind_of(row.device)}];
-      of_row.sum.energy += row.energy;
-      of_row.sum.busy += row.busy;
-      of_row.sum.powered += row.powered;
-      of_row.sum.events += row.events;
-      of_row.sum.error = of_row.energies.empty() ? row.error : of_row.sum.error + row.error;
-      of_row.sum.static_energy =
-          of_row.energies.empty() ? row.static_energy : of_row.sum.static_energy + row.static_energy;
-      of_row.sum.shared += row.shared;
+      add_to(of_row.sum, row);
       of_row.energies[row.rank] += row.energy.value();
       ranks[row.rank].energy += row.energy;
       add_row(times[row.rank], row);

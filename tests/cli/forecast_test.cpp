@@ -83,7 +83,7 @@ TEST(Forecast, RecordingCalibratesAndIsDrawn) {
   const json result = forecast({kExample, "--calibrate", folder / "power.csv"});
   ASSERT_EQ(run_flyball({"forecast", kExample, "--calibrate", folder / "power.csv", "--out", folder / "one"}).status,
             0);
-  EXPECT_THAT(file_text(folder / "one/forecast.html"), HasSubstr("class=\"critical\""));  // the recorded line
+  EXPECT_THAT(file_text(folder / "one/forecast.html"), HasSubstr(R"("label":"recorded")"));  // the recorded line
   // The processor's powers are now 90 and 20 W in place of 60 and 15: table 4's times of eq. 42 give
   // 128 (90 x 53.1234 + 20 x 7.1598) / 3.6e6.
   EXPECT_NEAR(result.at("components").at("processor"), 128 * (90 * 53.1234 + 20 * 7.1598) / 3.6e6, 1e-6);
@@ -95,7 +95,7 @@ TEST(Forecast, RecordingCalibratesAndIsDrawn) {
   write_file(folder / "run.toml", run);
   const Ran ran = run_flyball({"forecast", folder / "run.toml", "--out", folder / "out", "--format", "json"});
   EXPECT_EQ(ran.status, 0) << ran.err;
-  EXPECT_THAT(file_text(folder / "out/forecast.html"), HasSubstr("class=\"critical\""));
+  EXPECT_THAT(file_text(folder / "out/forecast.html"), HasSubstr(R"("label":"recorded")"));
 }
 
 TEST(Forecast, CalibrationAloneGivesThePowers) {
