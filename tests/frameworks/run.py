@@ -43,7 +43,7 @@ PIPELINES = {
     "megatron-no-overlap": ("Megatron Core", "megatron", "Interleaved1F1B-no-overlap"),
 }
 TESTS = {"callbacks": ["transformers", "pytorch_lightning"], "loggers": ["tensorboard", "torch", "wandb", "mlflow"],
-         "zeus": ["zeus", "torch"]}
+         "account": ["torch"], "zeus": ["zeus", "torch"]}
 
 
 class PartFailed(Exception):
