@@ -18,6 +18,7 @@
 #include "account/attribution_method.h"
 #include "account/clock_offset.h"
 #include "account/footprint_file.h"
+#include "account/host_events.h"
 #include "account/processor_share.h"
 #include "account/rank_footprint.h"
 #include "account/sparse_power.h"
@@ -127,6 +128,7 @@ class AccountRun {
   void check_clock(bool warn);
   [[nodiscard]] std::vector<ShareInterval> shares_of_processors() const;
   [[nodiscard]] FootprintDevice* device_named(DeviceId id);  // none where no trace of this run names it
+  void find_copies();
   void attribute_all();
   void attribute_power();
   void measure_communication();
@@ -145,8 +147,9 @@ class AccountRun {
   DeviceTable& devices_;
   std::unique_ptr<EventTrace> events_;
   std::unique_ptr<PowerTrace> power_;
-  std::vector<ShareInterval> shares_;  // of processors, by jiffies; empty: all is the program's
-  Nanoseconds shift_ = 0;              // added to the events' times
+  std::vector<ShareInterval> shares_;          // of processors, by jiffies; empty: all is the program's
+  std::vector<std::vector<DeviceId>> copies_;  // of host events, by device
+  Nanoseconds shift_ = 0;                      // added to the events' times
   Footprint footprint_;
   std::vector<OperationShare> fitted_;  // of devices that a regression decides
   FootprintNotes notes_;
@@ -349,13 +352,24 @@ void AccountRun::tell_events(AccountedEvents& accounted) {
   power_->rewind(0);
   const Progress progress = progress_of("telling events");
   WatchedEvents events(*events_, progress);
+  HostEvents all(events, copies_);
   ProgramPower power(*power_, shares_, devices_);
   accounted.begin(std::min(events_->stats().first, power_->stats().first), operations_, devices_);
-  account_events(events, power, settings_.multiplicity, fitted_, accounted);
+  account_events(all, power, settings_.multiplicity, fitted_, accounted);
+}
+
+void AccountRun::find_copies() {
+  std::vector<DeviceId> heard;
+  for (const TracedDevice& device : events_->stats().devices) heard.push_back(device.device);
+  std::vector<DeviceId> measured;
+  for (const PowerTraceSensor& sensor : power_->stats().sensors) measured.push_back(sensor.device);
+  copies_ = host_copies(heard, measured, devices_);
+  if (const std::string note = note_on_copies(copies_, devices_); !note.empty()) notes_.push_back(note);
 }
 
 void AccountRun::attribute_all() {
   shares_ = shares_of_processors();
+  if (!shares_.empty()) find_copies();
   attribute_power();
   if (!events_->stats().steps.empty()) {
     power_->rewind(0);
@@ -427,8 +441,9 @@ void AccountRun::attribute_power() {
     events_->rewind(shift_);
     power_->rewind(0);
     WatchedEvents events(*events_, progress);
+    HostEvents all(events, copies_);
     ProgramPower power(*power_, shares_, devices_);
-    pass(events, power);
+    pass(all, power);
     rest = power.rest();
   };
   const RegressedAttribution result = attribute_by_method(

@@ -519,6 +519,40 @@ TEST(Account, WhatJiffiesDoNotCoverIsSaid) {
   EXPECT_THAT(ran.out, HasSubstr("lie outside the jiffies and were not divided among processes"));
 }
 
+// All of socket 0's time and half of socket 1's are the program's. Of CPU:1's 40 W it has 20 W: layer 0 has them for 0.1 s
+// alone and for 0.1 s of which layer 1 has half, which then has 0.2 s alone. Of DRAM:1's 10 W it has 5 W.
+TEST(Account, SocketsAndMemoriesOfWhichNoEventTellsAreDividedByWhatRanOnTheHost) {
+  const Traces traces;
+  write_file(traces.power,
+             "timestamp,device,power_w\n0.9,CPU:0,100\n0.9,CPU:1,40\n0.9,DRAM:1,10\n1.1,CPU:0,100\n1.3,CPU:0,200\n"
+             "1.2,CPU:1,40\n1.2,DRAM:1,10\n1.5,CPU:0,200\n1.5,CPU:1,40\n1.5,DRAM:1,10\n");
+  const std::string jiffies = traces.folder / "j.csv";
+  write_file(jiffies,
+             "timestamp,kind,id,cpu,busy,system\n0.9,cpu,0,0,0,0\n0.9,cpu,1,1,0,0\n0.9,task,7,0,0,0\n0.9,task,8,1,0,0\n"
+             "1.9,cpu,0,0,60,0\n1.9,cpu,1,1,60,0\n1.9,task,7,0,60,0\n1.9,task,8,1,30,0\n");
+  const Ran ran = run_flyball({"account", "--events", traces.events, "--power", traces.power, "--jiffies", jiffies,
+                               "--method", "sweep", "--format", "json"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  std::map<std::pair<std::string, std::string>, double> joules;
+  const nlohmann::json told = ran.json();
+  for (const nlohmann::json& row : told.at("footprint"))
+    joules[{row.at("device"), row.at("name")}] = row.at("energy_j");
+  EXPECT_NEAR((joules[{"CPU:0", "m/layer_0/dense/MatMul"}]), 15.0, 1e-6);
+  EXPECT_NEAR((joules[{"CPU:0", "m/layer_1/dense/MatMul"}]), 35.0, 1e-6);
+  EXPECT_NEAR((joules[{"CPU:1", "m/layer_0/dense/MatMul"}]), 3.0, 1e-6);
+  EXPECT_NEAR((joules[{"CPU:1", "m/layer_1/dense/MatMul"}]), 5.0, 1e-6);
+  EXPECT_NEAR((joules[{"DRAM:1", "m/layer_0/dense/MatMul"}]), 0.75, 1e-6);
+  EXPECT_NEAR((joules[{"DRAM:1", "m/layer_1/dense/MatMul"}]), 1.25, 1e-6);
+  EXPECT_THAT(ran.out, HasSubstr("CPU:1, DRAM:1: no event is on them"));
+  for (const nlohmann::json& device : told.at("devices")) {
+    double sum = 0.0;
+    for (const char* part : {"attributed_j", "idle_j", "outside_j", "other_processes_j", "system_j", "monitor_j"}) {
+      sum += device.value(part, 0.0);
+    }
+    EXPECT_NEAR(sum, device.at("measured_j").get<double>(), 1e-9 * sum) << device;
+  }
+}
+
 TEST(Account, RunsComparedAndJudged) {
   const Traces traces;
   const std::string a = traces.folder / "a.json";

@@ -151,9 +151,9 @@ TEST_F(Jobs, ShowTheirLastIterationBesideThePlan) {
   EXPECT_THAT(jobs({"--iteration"}).err, HasSubstr("name the JOB"));
   const JobRequest job = small_job();
   run_profiling(client_, job);
-  EXPECT_THAT(jobs({"job", "--iteration"}).out, HasSubstr("no iteration by a schedule has been reported yet"));
   Ranks ranks(client_, job);
   ASSERT_TRUE(ranks.fetch());
+  EXPECT_THAT(jobs({"job", "--iteration"}).out, HasSubstr("no iteration by a schedule has been reported yet"));
   DelayOfOne delay{0, 0, Seconds(0.0125)};
   const auto& computations = ranks.schedules()[0].computations;
   while (computations[delay.computation].instruction != "backward" || computations[delay.computation].microbatch != 1)
