@@ -17,6 +17,7 @@
 
 #include "account/attribution_method.h"
 #include "account/clock_offset.h"
+#include "account/fit_notes.h"
 #include "account/footprint_file.h"
 #include "account/host_events.h"
 #include "account/processor_share.h"
@@ -87,16 +88,6 @@ std::vector<bool> sensors_mean(const PowerTrace& power, const DeviceTable& devic
   return means;
 }
 
-std::string fit_text(const RegressionFit& fit) {
-  const std::string fitted = fmt::format("{} fitted to {}", counted(static_cast<long>(fit.unknowns), "power"),
-                                         counted(static_cast<long>(fit.readings), "reading"));
-  if (fit.deviation <= Watts(0)) return fitted + " that do not vary, which tell nothing of single operations";
-  const std::string varied = fmt::format("{} with a standard deviation of {:.3g} W", fitted, fit.deviation.value());
-  if (!fit.explained) return varied + "; too few to judge the fit";
-  return fmt::format("{}; powers fitted to one half explain {:.1f} % of the variance in the other", varied,
-                     100.0 * *fit.explained);
-}
-
 std::string seconds_text(Nanoseconds time) {
   const bool none = time > -500 && time < 500;
   return none ? "0.000000 s" : fmt::format("{:+.6f} s", to_seconds(time).value());
@@ -132,7 +123,6 @@ class AccountRun {
   void attribute_all();
   void attribute_power();
   void measure_communication();
-  void note_fits(const std::vector<RegressionFit>& fits);
   void add_rest(const std::vector<ProgramPower::Rest>& rest);
   [[nodiscard]] AttributionOptions attribution_options() const;
   [[nodiscard]] Footprint footprint_of(const Attribution& attribution) const;
@@ -455,45 +445,9 @@ void AccountRun::attribute_power() {
     };
     if (std::any_of(result.fits.begin(), result.fits.end(), fitted)) fitted_.push_back(share);
   }
-  note_fits(result.fits);
+  note_fits(result.fits, devices_, settings_.method, settings_.names.method, notes_);
   add_rest(rest);
   tell_static_energy(footprint_, settings_.static_powers, settings_.names.static_powers, notes_);
-}
-
-void AccountRun::note_fits(const std::vector<RegressionFit>& fits) {
-  for (const RegressionFit& fit : fits) {
-    const std::string& device = devices_.name(fit.device);
-    if (fit.readings == 0) {
-      notes_.push_back(fmt::format("{}: no reading to fit, shared by the sweep", device));
-      continue;
-    }
-    const std::string_view kept = fit.method == AccountMethod::kSweep ? "; the sweep was kept" : "";
-    notes_.push_back(fmt::format("{}: {}{}", device, fit_text(fit), kept));
-    if (fit.moved != Seconds(0)) {
-      notes_.push_back(fmt::format("{}: readings come {:.3g} ms {} by the fit, and were moved by so much", device,
-                                   std::abs(1e3 * fit.moved.value()), fit.moved > Seconds(0) ? "late" : "early"));
-    }
-    if (fit.smoothing > Seconds(0)) {
-      notes_.push_back(fmt::format("{}: the counter follows the power with a time constant of {:.3g} ms by the fit",
-                                   device, 1e3 * fit.smoothing.value()));
-    }
-    if (fit.straightened) {
-      notes_.push_back(fmt::format(
-          "{}: stamps are late by lot, since the counter changes in even steps by the fit; they were put there",
-          device));
-    }
-    if (fit.adds && fit.method != AccountMethod::kSweep) {
-      notes_.push_back(
-          fmt::format("{}: operations that run at once add their powers by the fit, and do not share one", device));
-    }
-    if (settings_.method != AccountMethod::kAuto && fit.readings < 2 * fit.unknowns) {
-      notes_.push_back(fmt::format("{}: few readings for so many operations; {} sweep may be as good", device,
-                                   settings_.names.method));
-    }
-    if (fit.method != AccountMethod::kSweep && fit.unknowns > kMostJudged) {
-      notes_.push_back(fmt::format("{}: more than {} operations, whose errors are not known", device, kMostJudged));
-    }
-  }
 }
 
 Footprint AccountRun::sparser(std::size_t keep) {

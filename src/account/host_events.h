@@ -1,10 +1,10 @@
 // Events on a processor, told again of the sockets and memories that no event names.
 //
 // A framework's trace says what ran on the host, not on which socket: PyTorch's host events are all on CPU:0. Where
-// jiffies tell how much of each socket's power, and of its memory's, is the program's, that much belongs to the operations
-// that ran on the host at the time. Each event of a processor is therefore told again, as an event of every CPU:n and
-// DRAM:n that was measured and of which the trace has none. Memory of a socket that the trace does name takes that
-// socket's events alone.
+// jiffies tell how much of each socket's power, and of its memory's, is the program's, that much belongs to the
+// operations that ran on the host at the time. Each event of a processor is therefore told again, as an event of every
+// CPU:n and DRAM:n that was measured and of which the trace has none. Memory of a socket that the trace does name takes
+// that socket's events alone.
 //
 // Not thread-safe. Cost: each event takes as long again for each device that it is told of.
 #pragma once

@@ -519,8 +519,8 @@ TEST(Account, WhatJiffiesDoNotCoverIsSaid) {
   EXPECT_THAT(ran.out, HasSubstr("lie outside the jiffies and were not divided among processes"));
 }
 
-// All of socket 0's time and half of socket 1's are the program's. Of CPU:1's 40 W it has 20 W: layer 0 has them for 0.1 s
-// alone and for 0.1 s of which layer 1 has half, which then has 0.2 s alone. Of DRAM:1's 10 W it has 5 W.
+// All of socket 0's time and half of socket 1's are the program's. Of CPU:1's 40 W it has 20 W: layer 0 has them for
+// 0.1 s alone and for 0.1 s of which layer 1 has half, which then has 0.2 s alone. Of DRAM:1's 10 W it has 5 W.
 TEST(Account, SocketsAndMemoriesOfWhichNoEventTellsAreDividedByWhatRanOnTheHost) {
   const Traces traces;
   write_file(traces.power,
