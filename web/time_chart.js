@@ -238,7 +238,7 @@ class TimeChart {
     for (let k = this.rows.length - 1; !row && k >= 0; --k) {
       const time = Number(this.rows[k][0]);
       if (time < from) break;
-      if (time <= until && this.rows[k].some((value, at) => at > 0 && value !== null)) row = this.rows[k];
+      if (time <= until && this.rows[k].slice(1).some(value => value !== null)) row = this.rows[k];
     }
     const time = row ? this.window.timeText(Number(row[0])) : '';
     const figures = this.series.map((one, index) => {
