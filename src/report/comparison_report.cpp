@@ -139,7 +139,7 @@ TimeCharts policy_usage_charts(const std::vector<const ComparedRun*>& runs, cons
     }
     if (const auto limit = limit_w(*run, runs, spec)) {
       power.series.push_back({.label = "limit", .colour = "--ink", .line = charts.lines.size(), .dashed = true});
-      charts.lines.push_back({{0.0, hours(end - begin)}, {*limit}});
+      charts.lines.push_back({{0.0, hours(end - begin)}, {limit}});
     }
     charts.charts.push_back(std::move(in_use));
     charts.charts.push_back(std::move(power));

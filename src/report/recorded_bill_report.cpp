@@ -143,12 +143,11 @@ std::string recorded_bill_text(const RecordedBill& bill, const Tariff& tariff) {
 }
 
 nlohmann::ordered_json recorded_bill_json(const RecordedBill& bill, const Tariff& tariff) {
-  using Json = nlohmann::ordered_json;
-  Json nodes = Json::array();
+  nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
   for (const RecordedBill::Nodes& type : bill.node_types) {
     nodes.push_back({{"name", type.name}, {"count", type.count}, {"recorded", type.recorded}});
   }
-  Json lines = Json::array();
+  nlohmann::ordered_json lines = nlohmann::ordered_json::array();
   for (const BillLine& line : lines_of(bill, tariff)) {
     lines.push_back({{"name", line.key},
                      {"unit", line.unit},
@@ -167,8 +166,9 @@ nlohmann::ordered_json recorded_bill_json(const RecordedBill& bill, const Tariff
           {"confidence_pct", bill.confidence * 100.0},
           {"node_types", std::move(nodes)},
           {"lines", std::move(lines)},
-          {"run_kwh", run ? Json(kilowatt_hours(*run)) : Json(nullptr)},
-          {"note", bill.notes.empty() ? Json(nullptr) : Json(fmt::format("{}", fmt::join(bill.notes, "\n")))}};
+          {"run_kwh", run ? nlohmann::ordered_json(kilowatt_hours(*run)) : nlohmann::ordered_json(nullptr)},
+          {"note", bill.notes.empty() ? nlohmann::ordered_json(nullptr)
+                                      : nlohmann::ordered_json(fmt::format("{}", fmt::join(bill.notes, "\n")))}};
 }
 
 std::string recorded_bill_html(const RecordedBill& bill, const Tariff& tariff) {
