@@ -1,10 +1,12 @@
 """What tests of pages in a real Chromium have in common."""
 
+import pathlib
 import shutil
 import sys
+import tempfile
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Error, expect
+from playwright.sync_api import Error, expect, sync_playwright
 
 from world import BUILD
 
@@ -75,3 +77,15 @@ class BrowserTests:
                 self.check(name, False, " ".join(str(error).split("\n")[:7]))
         print(f"{len(names) - len(self.failed)} passed, {len(self.failed)} failed")
         return 1 if self.failed else 0
+
+
+def run_on_files(tests, names, patience_ms):
+    """Runs the tests of pages in files, which a folder of their own has, or those that the command names. Returns the
+    exit status."""
+    prepare(patience_ms)
+    with tempfile.TemporaryDirectory(prefix="flyball-page-") as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        try:
+            return tests(pathlib.Path(folder), browser).run(sys.argv[1:] or names)
+        finally:
+            browser.close()

@@ -7,14 +7,12 @@ alone.
 
 import html
 import json
-import pathlib
 import subprocess
 import sys
-import tempfile
 
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
-from browser import CHROMIUM, WIDTHS, BrowserTests, prepare
+from browser import WIDTHS, BrowserTests, run_on_files
 from world import BUILD
 
 LAYERS = 12
@@ -229,14 +227,5 @@ class Tests(BrowserTests):
         page.context.close()
 
 
-def main():
-    prepare(LONG_MS)
-    with tempfile.TemporaryDirectory(prefix="flyball-footprint-") as folder, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        status = Tests(pathlib.Path(folder), browser).run(sys.argv[1:] or NAMES)
-        browser.close()
-    return status
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_on_files(Tests, NAMES, LONG_MS))

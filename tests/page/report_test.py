@@ -10,11 +10,10 @@ import json
 import pathlib
 import subprocess
 import sys
-import tempfile
 
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
-from browser import CHROMIUM, WIDTHS, BrowserTests, first_paint_ms, prepare
+from browser import WIDTHS, BrowserTests, first_paint_ms, run_on_files
 from world import BUILD
 
 PROFILES = BUILD.parent / "examples" / "profiles"
@@ -228,15 +227,5 @@ class Tests(BrowserTests):
         page.context.close()
 
 
-def main():
-    prepare(LONG_MS)
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        try:
-            return Tests(pathlib.Path(folder), browser).run(sys.argv[1:] or NAMES)
-        finally:
-            browser.close()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_on_files(Tests, NAMES, LONG_MS))

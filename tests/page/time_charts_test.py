@@ -8,14 +8,12 @@ with hostile names. Run by `make page`; pictures land in build/page/. Names of t
 import bisect
 import csv
 import json
-import pathlib
 import subprocess
 import sys
-import tempfile
 
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
-from browser import CHROMIUM, WIDTHS, BrowserTests, prepare
+from browser import WIDTHS, BrowserTests, run_on_files
 from world import BUILD
 
 EXAMPLES = BUILD.parent / "examples"
@@ -179,15 +177,5 @@ class Tests(BrowserTests):
         page.context.close()
 
 
-def main():
-    prepare(LONG_MS)
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        try:
-            return Tests(pathlib.Path(folder), browser).run(sys.argv[1:] or NAMES)
-        finally:
-            browser.close()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_on_files(Tests, NAMES, LONG_MS))
