@@ -50,15 +50,9 @@ std::pair<std::string, std::string> footprint_and_page(const std::string& option
   AccountRequest request = read_account_options("flyball.account", options);
   const bool summary_is_asked = request.summary;
   request.summary = request.tree = request.picture = true;
-  AccountResult result = account_runs(request);
-  FootprintPage page;
-  page.title = title;
-  page.footprint = &result.footprint;
-  page.summary = &result.summary;
-  page.tree = &result.tree;
-  page.power = result.picture;
-  page.notes = result.notes;
-  return {footprint_json(summary_is_asked ? result.summary : result.footprint, result.notes), footprint_html(page)};
+  const AccountResult result = account_runs(request);
+  return {footprint_json(summary_is_asked ? result.summary : result.footprint, result.notes),
+          footprint_html(footprint_page(title, result))};
 }
 
 }  // namespace
@@ -67,14 +61,14 @@ void add_accounting(nb::module_& module) {
   const auto released = nb::call_guard<nb::gil_scoped_release>();
   module.def("footprint", footprint, nb::arg("options"), released);
   module.def("footprint_and_page", footprint_and_page, nb::arg("options"), nb::arg("title"), released);
-  module.def("jiffies_header", JiffiesRecorder::header);
-  // Of this process and those below it, which are the program.
-  module.def(
-      "jiffies",
-      [](Nanoseconds unix_time) {
-        return JiffiesRecorder("/proc", "/sys", ::getpid(), JiffiesRecorder::Self::kProgram).sample(unix_time);
-      },
-      nb::arg("unix_time_ns"), released);
+  // Of this process and those below it, which are the program. Used by one thread at a time.
+  nb::class_<JiffiesRecorder>(module, "JiffiesRecorder")
+      .def("__init__",
+           [](JiffiesRecorder* self) {
+             new (self) JiffiesRecorder("/proc", "/sys", ::getpid(), JiffiesRecorder::Self::kProgram);
+           })
+      .def_static("header", &JiffiesRecorder::header)
+      .def("sample", &JiffiesRecorder::sample, nb::arg("unix_time_ns"), released);
   module.def("start_session", start, nb::arg("agent").none(), nb::arg("options"), released);
   module.def(
       "stop_session",

@@ -166,23 +166,18 @@ void run_account(const AccountArguments& arguments, const std::string& command_l
   request.picture = arguments.html.has_value();
   AccountResult result = account_and_trace(request, arguments.chrome);
   note_bill(arguments, result.footprint.measured(), result.notes);
-  const auto& [footprint, summary, tree, picture, notes] = result;
-  const Footprint& shown = arguments.account.summary ? summary : footprint;
+  const Footprint& footprint = result.footprint;
+  const FootprintNotes& notes = result.notes;
+  const Footprint& shown = arguments.account.summary ? result.summary : footprint;
 
   if (arguments.json) write_text_file(*arguments.json, footprint_json(shown, notes));
   if (arguments.csv) write_text_file(*arguments.csv, footprint_csv(shown));
-  if (arguments.svg) write_diagram_svg(tree, arguments.module.value_or(""), *arguments.svg);
+  if (arguments.svg) write_diagram_svg(result.tree, arguments.module.value_or(""), *arguments.svg);
   if (arguments.pprof) write_text_file(*arguments.pprof, footprint_pprof(footprint));
   const std::string title = fmt::format("Energy account: {}", fmt::join(arguments.account.events, ", "));
   if (arguments.speedscope) write_text_file(*arguments.speedscope, footprint_speedscope(footprint, title));
   if (arguments.html) {
-    FootprintPage page;
-    page.title = title;
-    page.footprint = &footprint;
-    page.summary = &summary;
-    page.tree = &tree;
-    page.power = picture;
-    page.notes = notes;
+    FootprintPage page = footprint_page(title, result);
     page.commands = {command_line};
     write_text_file(*arguments.html, footprint_html(page));
   }

@@ -187,6 +187,17 @@ std::string footprint_csv(const Footprint& footprint) {
   return csv;
 }
 
+FootprintPage footprint_page(std::string title, const AccountResult& result) {
+  FootprintPage page;
+  page.title = std::move(title);
+  page.footprint = &result.footprint;
+  page.summary = &result.summary;
+  page.tree = &result.tree;
+  page.power = result.picture;
+  page.notes = result.notes;
+  return page;
+}
+
 std::string footprint_html(const FootprintPage& page) {
   std::string body;
   for (const std::string& sentence : {steps_sentence(page.footprint->steps), classes_sentence(*page.footprint),

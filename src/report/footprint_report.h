@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "account/account_run.h"
 #include "account/activity.h"
 #include "account/energy_tree.h"
 #include "account/footprint.h"
@@ -34,6 +35,8 @@ struct FootprintPage {
   std::vector<std::string> commands;
   std::size_t top = 30;  // rows of the tables
 };
+// Returns the page of a result that has a summary, a tree and a picture, and must outlive it.
+[[nodiscard]] FootprintPage footprint_page(std::string title, const AccountResult& result);
 [[nodiscard]] std::string footprint_html(const FootprintPage& page);
 
 }  // namespace flyball

@@ -31,6 +31,7 @@ class _Jiffies(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(name="flyball-jiffies", daemon=True)
+        self._recorder = _native.JiffiesRecorder()
         self._samples: list[str] = []
         self._keeps = False
         self._ends = threading.Event()
@@ -44,7 +45,7 @@ class _Jiffies(threading.Thread):
     def _sample(self) -> None:
         if not self._keeps:
             del self._samples[:-4]
-        self._samples.append(_native.jiffies(time.time_ns()))
+        self._samples.append(self._recorder.sample(time.time_ns()))
 
     def keep(self) -> None:
         self._keeps = True
@@ -55,7 +56,7 @@ class _Jiffies(threading.Thread):
             self._ends.set()
             self.join()
             self._sample()
-        return _native.jiffies_header() + "".join(self._samples)
+        return self._recorder.header() + "".join(self._samples)
 
 
 class ModelAccount:
