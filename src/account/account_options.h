@@ -34,7 +34,7 @@ struct AccountOptions {
   std::map<std::string, std::string, std::less<>> event_devices;
   std::map<std::string, std::string, std::less<>> power_devices;
   std::map<std::string, Joules, std::less<>> counter_ranges;
-  std::map<std::string, Watts, std::less<>> static_powers;
+  StaticPowers static_powers;
   ChromeDevice chrome_device = ChromeDevice::kProcess;
   Seconds utc_offset;
   Seconds row_period{1.0};

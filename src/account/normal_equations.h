@@ -8,6 +8,7 @@
 #include <vector>
 #include <Eigen/Core>
 
+#include "account/lag_equations.h"
 #include "account/nonnegative_fit.h"
 #include "account/power_posterior.h"
 
