@@ -63,9 +63,10 @@ def names(footprint, phase):
     return {row["name"] for row in footprint["footprint"] if row["phase"] == phase}
 
 
+# What a process has run since the last sample of jiffies is not known when it ends: they are taken four times a second.
 def test_names_modules_and_counts_whole_steps(environment, tmp_path):
-    ran, footprint = account(environment, tmp_path, "train(20); print(sys.stdin.read()); sys.exit(3)", "--steps", "6",
-                             "--warmup", "2", given="input")
+    script = "train(20); time.sleep(1); print(sys.stdin.read()); sys.exit(3)"
+    ran, footprint = account(environment, tmp_path, script, "--steps", "6", "--warmup", "2", given="input")
     assert ran.returncode == 3, ran.stderr  # the program's own
     assert ran.stdout == "input\n"
     assert footprint["steps"]["count"] == 6
@@ -163,6 +164,7 @@ import torch.multiprocessing
 def rank(index, steps):
     os.environ["RANK"] = str(index)
     train(steps)
+    time.sleep(1)
 if __name__ == "__main__":
     fork = torch.multiprocessing.get_context("fork")
     ranks = [fork.Process(target=rank, args=(index, 8 + index)) for index in (1, 0)]
