@@ -158,16 +158,19 @@ def test_the_programs_own_sitecustomize_runs(environment, tmp_path):
 
 
 def test_processes_of_a_job_are_ranks(environment, tmp_path):
-    # As torchrun starts them: with RANK. The processes of multiprocessing are forked, and end without atexit.
+    # As torchrun starts them: with RANK, and each waits for the other in its steps. The processes of multiprocessing are
+    # forked, and end without atexit.
     script = """
 import torch.multiprocessing
-def rank(index, steps):
+def rank(index, together):
     os.environ["RANK"] = str(index)
-    train(steps)
+    train(8, together.wait)
+    train(index)
     time.sleep(1)
 if __name__ == "__main__":
     fork = torch.multiprocessing.get_context("fork")
-    ranks = [fork.Process(target=rank, args=(index, 8 + index)) for index in (1, 0)]
+    together = fork.Barrier(2)
+    ranks = [fork.Process(target=rank, args=(index, together)) for index in (1, 0)]
     for one in ranks: one.start()
     for one in ranks: one.join()
 """
