@@ -22,7 +22,7 @@ export CCACHE_NOHASHDIR := 1
 .DEFAULT_GOAL := help
 .PHONY: help setup build test way-in python demo slurm-demo slurm-build slurm slurm-kills slurm-trace \
   bench peers paper-tables real-runs measured-tables \
-  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page clean
+  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page site clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -181,6 +181,11 @@ page: build ## try the planning server's page, and all reports, in a real Chromi
 	@build/page-venv/bin/python tests/page/report_test.py
 	@build/page-venv/bin/python tests/page/time_charts_test.py
 	@build/page-venv/bin/python tests/page/page_test.py
+
+site: build ## the manual as a site, all links checked: build/site/index.html (MkDocs from PyPI)
+	@scripts/python_env site scripts/site-requirements.txt
+	$(STEP) "Build build/site" build/logs/site.log env NO_MKDOCS_2_WARNING=1 build/site-venv/bin/mkdocs build --strict
+	@echo "site: build/site/index.html; with search: python3 -m http.server --directory build/site --bind 127.0.0.1 8000"
 
 clean: ## remove everything that was built
 	rm -rf build build-python out
