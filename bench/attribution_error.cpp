@@ -1,6 +1,6 @@
 // How often the energy of an operation lies inside of the 90 % interval that `flyball account` states for it, on
 // simulated programs whose energies are known, and how wide the interval is. Makes the tables of
-// docs/performance.md#errors-of-attribution.
+// docs/performance-attribution.md#errors-of-attribution.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What another order of forwards and backwards saves, and the memory it needs: the tables of docs/manual/order.md.
+"""What another order of forwards and backwards saves, and its memory: the tables of docs/manual/order-savings.md.
 
     python3 bench/order_tables.py --program build/flyball                                  # print
-    python3 bench/order_tables.py --program build/flyball --write docs/manual/order.md     # rewrite in place
+    python3 bench/order_tables.py --program build/flyball --write docs/manual/order-savings.md     # rewrite in place
     python3 bench/order_tables.py --program build/flyball --data ../shared/data            # measured profiles, too
 
 The tables `split` and `measured-split` are of backwards in two parts, `fitted` is of profiles and transfers that `flyball profile
@@ -135,7 +135,8 @@ def fitted_table(program: Path, data: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "flyball")
-    parser.add_argument("--data", type=Path, help="folder of the published measurements; see docs/manual/order.md")
+    parser.add_argument("--data", type=Path,
+                        help="folder of the published measurements; see docs/manual/order-savings.md")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="put the tables into this page")
     options = parser.parse_args()
     shipped = [(name, PROFILES / f"{name}.csv", microbatches, blocking_of(PROFILES / f"{name}.csv"))

@@ -4,6 +4,7 @@ A document may link to any file of the repository. Such a file becomes a page be
 of the commands is what the program itself prints as their help. Called by MkDocs (mkdocs.yml, `hooks`).
 """
 
+import logging
 import os
 import pathlib
 import posixpath
@@ -15,10 +16,13 @@ from mkdocs.structure.files import File
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^)\s]+)(\))")
+LOG = logging.getLogger("mkdocs.hooks.site")
 CHECK_COMMENT = re.compile(r"^[ ]*<!-- check:.*?-->[ ]*\n", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"^```.*?^```[^\n]*$", re.DOTALL | re.MULTILINE)
 LANGUAGES = {".cpp": "cpp", ".h": "cpp", ".py": "python", ".toml": "toml", ".json": "json", ".js": "js", ".yml": "yaml"}
 LONGEST_SOURCE = 100_000  # bytes of a file that is shown on a page
+MOST_WORDS = 1500  # of a page of the manual; those whose tables a program writes may be longer
+WRITTEN_BY_PROGRAMS = ("paper-tables.md", "measured-tables.md", "cluster-results.md", "real-runs.md")
 
 
 def links_out(source, text):
@@ -118,6 +122,10 @@ def on_page_markdown(markdown, page, config, files):
     if in_tree and not source.endswith(".md"):
         return markdown  # a source: its brackets are no links
     markdown = CHECK_COMMENT.sub("", markdown)
+    words = sum(1 for word in markdown.split() if re.search(r"[A-Za-z0-9]", word))
+    if words > MOST_WORDS and not source.startswith("docs/decisions/") and not in_tree and \
+            page.file.src_uri not in WRITTEN_BY_PROGRAMS and page.file.src_uri != "commands.md":
+        LOG.warning("%s has %d words, and a page of the manual at most %d: split it", source, words, MOST_WORDS)
     parts, at = [], 0
     for code in CODE.finditer(markdown):
         parts += [LINK.sub(mended, markdown[at:code.start()]), code[0]]

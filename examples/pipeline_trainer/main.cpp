@@ -24,8 +24,8 @@ namespace {
 
 constexpr int kMostReconfiguringSteps = 5000;
 
-// Of what Perseus's authors measured (docs/manual/simulated-gpus.md): loading 4 to 11 ms, the first backward up to 6 %
-// shorter. How long gradients are reduced is not among it.
+// Of what Perseus's authors measured (docs/manual/simulated-boards.md): loading 4 to 11 ms, the first backward up to
+// 6 % shorter. How long gradients are reduced is not among it.
 constexpr double kLoadSeconds = 0.006;
 constexpr double kReduceSeconds = 0.03;
 constexpr double kFirstBackwardSaves = 0.05;

@@ -9,8 +9,9 @@
 
 namespace flyball {
 
-// Returns one JSON object with the fields that docs/manual/plan.md lists; with several runs, the first one's object and
-// all of them under "planners". `measured` includes solve_seconds and peak_rss_mb, which differ from run to run.
+// Returns one JSON object with the fields that docs/manual/plan-files.md lists; with several runs, the first one's
+// object and all of them under "planners". `measured` includes solve_seconds and peak_rss_mb, which differ from run
+// to run.
 [[nodiscard]] std::string plan_results_json(const LoadedPipeline& pipeline, const std::vector<PlannerRun>& runs,
                                             bool measured);
 

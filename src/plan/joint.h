@@ -15,7 +15,7 @@
 // What it brings: on the two published measurements of eight stages (GPT-3 175B on A40s, Bloom 176B on A100s, 12
 // microbatches), with memory for one more microbatch on each stage, 18.8 % are saved in the mean and 17.6 % at worst,
 // where Perseus in 1F1B's order saves 12.35 and 12.3 %; `python3 bench/order_tables.py --data FOLDER` measures that
-// (docs/manual/order.md).
+// (docs/manual/order-savings.md).
 //
 // Guarantees for pipelines that have stage_orders(): no stage holds more microbatches than the memory limit; the plan
 // for the allowed time takes no more energy than that of Perseus in the framework's order, or ends in time where that

@@ -50,7 +50,7 @@ struct SensorSpec {
 
 // What tells a board from an ideal one of its model. All zero: the board is ideal, every computation of a kind takes
 // the same time, and power has the form of the synthetic profiles (profile/gpu_physics.h).
-// docs/manual/simulated-gpus.md says where the figures come from.
+// docs/manual/simulated-boards.md says where the figures come from.
 struct BoardCharacter {
   std::uint64_t seed;  // of what is drawn while it works; 0: an ideal board
   double slowness;     // what it takes for a computation, over what other boards of the model take

@@ -89,7 +89,7 @@ void read_thermal(const DataTable& thermal, BoardSpec& spec) {
   spec.throttle = Megahertz(thermal.get<double>("throttle_mhz"));
 }
 
-// What tells real boards from ideal ones, before each gets its own. docs/manual/simulated-gpus.md has the sources.
+// What tells real boards from ideal ones, before each gets its own. docs/manual/simulated-boards.md has the sources.
 BoardCharacter read_character(const DataTable& root, const BoardSpec& spec) {
   constexpr double kSlowest = 9.0 / 6.6;  // clock change: 4 to 9 ms were measured, 6.6 ms on average
   BoardCharacter character{};

@@ -63,7 +63,7 @@ TEST(Journal, KeepsCapsAndWhatWouldBecomeOne) {
   EXPECT_THAT(journal.read().entries, IsEmpty());
 }
 
-// An entry as docs/manual/agent.md shows it, for agents to come.
+// An entry as docs/manual/agent-faults.md shows it, for agents to come.
 TEST(Journal, TheWrittenFormOfACapIsRead) {
   const TempFolder folder;
   const Journal journal(folder / "state", MachineBoot{});

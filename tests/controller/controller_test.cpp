@@ -711,7 +711,7 @@ TEST(Controller, IsInstalledWhereJobsReport) {
   };
   EXPECT_THAT(installed("packaging/slurm/plugstack.conf"),
               HasSubstr(" cluster=unix:/run/flyball-cluster/cluster.sock\n"));
-  EXPECT_THAT(installed("docs/manual/slurm.md"), HasSubstr(" --socket /run/flyball-cluster/cluster.sock "));
+  EXPECT_THAT(installed("docs/manual/slurm-install.md"), HasSubstr(" --socket /run/flyball-cluster/cluster.sock "));
   const std::string unit = installed("packaging/flyball-cluster.service");
   EXPECT_THAT(unit, HasSubstr("\nRuntimeDirectory=flyball-cluster\n"));
   EXPECT_THAT(unit, HasSubstr("\nRestart=on-failure\n"));  // a dry run ends with status 0, once

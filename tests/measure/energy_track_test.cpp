@@ -143,7 +143,7 @@ TEST(EnergyTrack, LosesNoEnergyWhereReadingsAreFarApart) {
   for (Nanoseconds begin = 2'000 * kMillisecond; begin < 18'000 * kMillisecond; begin += 77'777'777) {
     const Nanoseconds end = begin + 1'500 * kMillisecond;
     const IntervalEnergy window = sparse.energy_between(begin, end);
-    // At each end at most a quarter of (300 - 60) W over 28 ms, as docs/manual/measuring.md derives.
+    // At each end at most a quarter of (300 - 60) W over 28 ms, as docs/manual/measuring-errors.md derives.
     ASSERT_NEAR(window.energy.value(), sensor.joules(begin, end), 2.0 * 0.25 * 240.0 * 0.028 + 0.5);
     ASSERT_TRUE(window.complete);
   }

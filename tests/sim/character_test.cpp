@@ -63,7 +63,7 @@ TEST(Character, BoardsDifferTheSameWayEachTime) {
     const BoardCharacter& own = boards[i].character;
     EXPECT_EQ(own.slowness, again[i].character.slowness);
     EXPECT_NE(own.slowness, others[i].character.slowness);
-    // The figures of docs/manual/simulated-gpus.md.
+    // The figures of docs/manual/simulated-boards.md.
     EXPECT_GE(own.slowness, 0.985);
     EXPECT_LE(own.slowness, 1.015);
     EXPECT_GE(own.hunger, 0.97);
