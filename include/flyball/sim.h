@@ -99,6 +99,7 @@ int flyball_sim_add_time(double seconds);
  *   "counter-missing"       the board has no energy counter
  *   "unprivileged"          calls that need root are refused to root, too, unless the calling process has
  *                           FLYBALL_SIM_PRIVILEGED=1 in its environment
+ *   "mig"                   the board says that it is divided into instances; boards that cannot be are whole
  *   "hot"                   the chip is at its slowdown temperature and its clock is throttled
  *   "counter-reset"         not a state: the energy counter is zero now */
 int flyball_sim_fault(unsigned gpu, const char* fault);

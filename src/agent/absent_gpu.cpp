@@ -97,6 +97,7 @@ class AbsentGpu final : public GpuDevice {
   Watts power_limit() const override { return gpu().power_limit(); }
   PowerLimitRange power_limits() const override { return gpu().power_limits(); }
   bool persistence() const override { return gpu().persistence(); }
+  bool divided() const override { return gpu().divided(); }
   std::vector<pid_t> compute_processes() const override { return gpu().compute_processes(); }
   void lock_sm_clocks(ClockRange range) override { gpu().lock_sm_clocks(range); }
   void reset_sm_clocks() override { gpu().reset_sm_clocks(); }

@@ -65,6 +65,11 @@ void refuse_beside_others(const GpuDevice& device, uid_t user) {
                                  device.label(), *other));
 }
 
+bool sets_something(const SettingsChange& change) {
+  return (change.sm_clocks && *change.sm_clocks) || (change.memory_clocks && *change.memory_clocks) ||
+         (change.power_limit && *change.power_limit);
+}
+
 bool names(const GpuSettings& settings, Knob knob) {
   switch (knob) {
     case Knob::kSmClocks: return settings.sm_clocks.has_value();
@@ -90,8 +95,10 @@ void bring_back(GpuDevice& device, Knob knob, const GpuSettings& before) {
   }
 }
 
-void refuse_impossible_cap(const GpuDevice& device, const SettingsChange& change) {
-  if (!change.lost_power_limit || !*change.lost_power_limit) return;
+void refuse_impossible(const GpuDevice& device, const SettingsChange& change) {
+  const bool states_cap = change.lost_power_limit && *change.lost_power_limit;
+  if (states_cap || sets_something(change)) device.refuse_divided();
+  if (!states_cap) return;
   const PowerLimitRange limits = device.power_limits();
   const Watts cap = **change.lost_power_limit;
   if (cap >= limits.minimum && cap <= limits.maximum) return;

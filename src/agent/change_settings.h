@@ -19,8 +19,9 @@ namespace flyball {
 void refuse_more_power(const GpuDevice& device, const SettingsChange& change, const GpuSettings& before);
 void refuse_beside_others(const GpuDevice& device, uid_t user);
 
-// Throws DeviceError where the board takes no power limit as the change states for the loss of its holder.
-void refuse_impossible_cap(const GpuDevice& device, const SettingsChange& change);
+// Throws DeviceError where the GPU is divided (GpuDevice::divided) and the change sets or states something, and where
+// the board takes no such power limit as the change states for the loss of its holder.
+void refuse_impossible(const GpuDevice& device, const SettingsChange& change);
 
 // Returns the highest power limit (W) that a user who is not root may set where `before` held. Throws DeviceError.
 [[nodiscard]] Watts most_power(const GpuDevice& device, const GpuSettings& before);
@@ -33,6 +34,9 @@ void refuse_impossible_cap(const GpuDevice& device, const SettingsChange& change
 
 // Returns whether a board that reports the limit `told` may have been set to `limit`: boards round what they are given.
 [[nodiscard]] bool same_limit(Watts told, Watts limit);
+
+// Returns whether the change gives a knob a value; bringing back does not.
+[[nodiscard]] bool sets_something(const SettingsChange& change);
 
 // Returns whether the settings have a value for the knob.
 [[nodiscard]] bool names(const GpuSettings& settings, Knob knob);

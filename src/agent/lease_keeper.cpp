@@ -27,11 +27,6 @@ constexpr int kTicksPerProbe = 8;  // a GPU that nobody asks is asked this often
 // them before it judges a lease that is late by more than this.
 constexpr Nanoseconds kLate = 50'000'000;
 
-bool sets_something(const SettingsChange& change) {
-  return (change.sm_clocks && *change.sm_clocks) || (change.memory_clocks && *change.memory_clocks) ||
-         (change.power_limit && *change.power_limit);
-}
-
 // The whole identifier is for those who may end the lease; others read the log, too.
 std::string short_id(const std::string& id) { return id.substr(0, 8); }
 
@@ -204,7 +199,7 @@ void LeaseKeeper::grant(const LeaseRequest& request, const Claimant& who, const 
   for (const std::size_t gpu : request.gpus) {
     gpus_[gpu]->control->write(
         stated, author(*table_.find(id), who),
-        [stated](const GpuDevice& device, const GpuSettings& /*before*/) { refuse_impossible_cap(device, stated); }, {},
+        [stated](const GpuDevice& device, const GpuSettings& /*before*/) { refuse_impossible(device, stated); }, {},
         [this, preparing, id, stated, holder, granted](const std::exception_ptr& error) {
           if (error) preparing->error = error;
           if (--preparing->left > 0) return;
@@ -252,7 +247,7 @@ void LeaseKeeper::submit_change(const std::string& id, std::size_t gpu, const Se
       [change, looks_around, who](const GpuDevice& device, const GpuSettings& before) {
         if (looks_around) refuse_beside_others(device, who.uid);
         if (!who.is_root()) refuse_more_power(device, change, before);
-        refuse_impossible_cap(device, change);
+        refuse_impossible(device, change);
       },
       [change, applied](GpuDevice& device, const GpuSettings& before) {
         change_settings(device, change, before, *applied);

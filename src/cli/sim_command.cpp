@@ -425,6 +425,7 @@ void add_fault_command(const Command& parent) {
       "  counter-costs=S    a reading of the energy counter takes S seconds of processor time (an H100: 0.0025)\n"
       "  unprivileged       root is refused, unless FLYBALL_SIM_PRIVILEGED=1\n"
       "  hot                thermal throttling\n"
+      "  mig                the board says that it is divided into instances (A100, H100)\n"
       "  early-answer=S     calls that set clocks answer at once; the change takes hold S seconds later\n\n"
       "Examples:\n"
       "  flyball sim fault --gpu 1 lost\n"

@@ -24,6 +24,7 @@ class DeviceSink final : public ClockSink {
   explicit DeviceSink(std::shared_ptr<GpuDevice> gpu) : gpu_(std::move(gpu)) {}
 
   void hold(Megahertz clock) override {
+    if (!touched_) gpu_->refuse_divided();
     touched_ = true;
     gpu_->lock_sm_clocks({clock, clock});
   }
@@ -33,7 +34,10 @@ class DeviceSink final : public ClockSink {
     touched_ = false;
   }
   void hold_limit(Watts limit) override {
-    if (!limit_before_) limit_before_ = gpu_->power_limit();
+    if (!limit_before_) {
+      gpu_->refuse_divided();
+      limit_before_ = gpu_->power_limit();
+    }
     gpu_->set_power_limit(limit);
   }
   void release_limit() override {

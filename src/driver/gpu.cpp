@@ -19,6 +19,8 @@ constexpr const char* kHowToThrottle =
     "let the agent, which runs as root, hold the clocks (sudo flyball agent), or run this command as root";
 
 constexpr const char* kChooseAListedValue = "choose a value that 'flyball devices' lists";
+constexpr const char* kDivided = "MIG divides this GPU, and a clock or power limit would hold for all of its instances";
+constexpr const char* kMakeWhole = "use another GPU, or switch MIG off, which ends all work on it (nvidia-smi -mig 0)";
 
 std::uint64_t effective_capabilities() {
   std::ifstream status("/proc/self/status");
@@ -91,7 +93,12 @@ double GpuDevice::whole(double value, double too_large, const char* what) const 
                     kChooseAListedValue);
 }
 
+void GpuDevice::refuse_divided() const {
+  if (divided()) throw DeviceError(DeviceFault::kUnsupported, label(), kDivided, kMakeWhole);
+}
+
 ThrottleAccess GpuDevice::throttle_access() const {
+  if (divided()) return {false, DeviceFault::kUnsupported, kDivided, kMakeWhole};
   if (sm_clocks().empty()) {
     return {false, DeviceFault::kUnsupported, "the driver lists no clocks for this device", "use another device"};
   }

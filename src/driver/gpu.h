@@ -118,6 +118,13 @@ class GpuDevice {
   // tell.
   [[nodiscard]] virtual std::vector<pid_t> compute_processes() const { return {}; }
 
+  // Whether the GPU is divided into instances (NVIDIA's MIG). What is measured is then their sum, and what is set holds
+  // for all of them.
+  [[nodiscard]] virtual bool divided() const { return false; }
+  // Throws DeviceError kUnsupported where the GPU is divided. Callers that set something for one user ask this first;
+  // what brings settings back does not.
+  void refuse_divided() const;
+
   // The throttle. All need privilege (DeviceFault::kPermission) and last until reset or until the driver is unloaded,
   // beyond the end of this process: callers that may die hold a lease of the agent instead.
   virtual void lock_sm_clocks(ClockRange range) = 0;

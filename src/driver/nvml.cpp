@@ -86,6 +86,7 @@ struct NvmlCalls {
   Call<decltype(nvmlDeviceGetPowerManagementLimitConstraints)> power_limit_range{
       library, "nvmlDeviceGetPowerManagementLimitConstraints"};
   Call<decltype(nvmlDeviceGetPersistenceMode)> persistence{library, "nvmlDeviceGetPersistenceMode"};
+  Call<decltype(nvmlDeviceGetMigMode)> mig_mode{library, "nvmlDeviceGetMigMode"};
   Call<decltype(nvmlDeviceGetComputeRunningProcesses_v2)> processes{library, "nvmlDeviceGetComputeRunningProcesses_v3",
                                                                     "nvmlDeviceGetComputeRunningProcesses_v2"};
   Call<decltype(nvmlDeviceGetComputeRunningProcesses)> processes_short{library, "nvmlDeviceGetComputeRunningProcesses"};
@@ -252,6 +253,12 @@ class NvmlGpu final : public GpuDevice {
 
   bool persistence() const override {
     return read<unsigned>(call_.persistence, "reading the persistence mode") == kNvmlFeatureEnabled;
+  }
+
+  bool divided() const override {
+    unsigned current = kNvmlFeatureDisabled;
+    unsigned pending = kNvmlFeatureDisabled;
+    return call_.mig_mode(handle_, &current, &pending) == kNvmlSuccess && current == kNvmlFeatureEnabled;
   }
 
   std::vector<pid_t> compute_processes() const override {

@@ -181,6 +181,7 @@ enum class SimFaultKind : std::uint32_t {
   kCounterCosts,    // reading the energy counter takes `value` seconds of processor time
   kUnprivileged,    // root has no privilege, unless FLYBALL_SIM_PRIVILEGED is set in the process's environment
   kHot,             // the chip is at its slowdown temperature
+  kMig,             // the board is divided into instances
   kEarlyAnswer,     // a call that changes settings answers at once, and the change takes hold `value` seconds later
 };
 

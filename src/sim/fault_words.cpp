@@ -28,6 +28,7 @@ constexpr FaultName kFaultNames[] = {
     {"counter-costs", SimFaultKind::kCounterCosts, false, true, 0, 1},
     {"unprivileged", SimFaultKind::kUnprivileged, false, false, 0, 0},
     {"hot", SimFaultKind::kHot, false, false, 0, 0},
+    {"mig", SimFaultKind::kMig, false, false, 0, 0},
     {"early-answer", SimFaultKind::kEarlyAnswer, false, true, 0, 10},
     {"counter-reset", SimFaultKind::kNone, false, false, 0, 0},
 };

@@ -156,8 +156,15 @@ NvmlReturn nvmlDeviceGetBAR1MemoryInfo(NvmlDevice device, NvmlBar1Memory*) {
 NvmlReturn nvmlDeviceGetC2cModeInfoV(NvmlDevice device, NvmlC2cMode*) {
   return unsupported(device, "nvmlDeviceGetC2cModeInfoV");
 }
-NvmlReturn nvmlDeviceGetMigMode(NvmlDevice device, unsigned*, unsigned*) {
-  return unsupported(device, "nvmlDeviceGetMigMode");
+NvmlReturn nvmlDeviceGetMigMode(NvmlDevice device, unsigned* current, unsigned* pending) {
+  return on_state(device, "nvmlDeviceGetMigMode", [&](const BoardSpec& spec, const BoardState& state) -> NvmlReturn {
+    if (current == nullptr || pending == nullptr) return kNvmlErrorInvalidArgument;
+    // From Ampere on, the chips for data centers, whose compute capability ends in 0.
+    if (spec.capability_major < 8 || spec.capability_minor != 0) return kNvmlErrorNotSupported;
+    const bool divided = find_fault(state, SimFaultKind::kMig) != nullptr;
+    *current = *pending = divided ? kNvmlFeatureEnabled : kNvmlFeatureDisabled;
+    return kNvmlSuccess;
+  });
 }
 NvmlReturn nvmlDeviceGetEccMode(NvmlDevice device, unsigned* current, unsigned* pending) {
   return on_state(device, "nvmlDeviceGetEccMode", [&](const BoardSpec& spec, const BoardState&) -> NvmlReturn {

@@ -304,6 +304,19 @@ TEST_F(SimulatedBoard, TellsPermissionFromLossAndFromOtherErrors) {
   EXPECT_NEAR(library_.gpus[1]->power().value(), 60.0, 0.05);
 }
 
+TEST_F(SimulatedBoard, IsNotThrottledWhereMigDividesIt) {
+  EXPECT_FALSE(gpu_.divided());
+  ASSERT_EQ(flyball_sim_fault(0, "mig"), FLYBALL_SIM_OK);
+  EXPECT_TRUE(gpu_.divided());
+  EXPECT_FALSE(library_.gpus[1]->divided());
+  expect_fault([&] { gpu_.refuse_divided(); }, DeviceFault::kUnsupported, "GPU:0", "for all of its instances");
+  const ThrottleAccess access = gpu_.throttle_access();
+  EXPECT_FALSE(access.allowed);
+  EXPECT_EQ(access.why, DeviceFault::kUnsupported);
+  EXPECT_THAT(access.mend, HasSubstr("-mig 0"));
+  EXPECT_NEAR(gpu_.power().value(), 60.0, 0.05);
+}
+
 TEST_F(SimulatedBoard, IsListedAsRefusedWhereItIsLost) {
   ASSERT_EQ(flyball_sim_fault(0, "lost"), FLYBALL_SIM_OK);
   const OpenedGpus library = open_gpus({kVendor});

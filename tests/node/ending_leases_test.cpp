@@ -86,6 +86,22 @@ TEST(EndingALease, LeavesTheLimitForItsLoss) {
   (void)AgentClient(host.endpoint(), "").lease(request);  // its holder may come back at once
 }
 
+// A GPU that is divided under a lease: nothing more is set there, and what was set is brought back all the same.
+TEST(EndingALease, BringsBackADividedGpu) {
+  AgentHost host(2);
+  AgentClient client(host.endpoint(), "");
+  AgentLease lease = client.lease(lasting({0, 1}));
+  lease.lock_sm_clocks(0, {Megahertz(1005), Megahertz(1005)});
+  host.gpus[0]->divide();
+  const Refusal refusal = refusal_of([&] { lease.lock_sm_clocks(0, {Megahertz(900), Megahertz(900)}); });
+  EXPECT_EQ(refusal.status, 422u);
+  EXPECT_THAT(refusal.words, HasSubstr("for all of its instances"));
+  EXPECT_EQ(host.gpus[0]->knobs().sm.value().maximum, Megahertz(1005));
+  lease.lock_sm_clocks(1, {Megahertz(900), Megahertz(900)});
+  lease.release();
+  EXPECT_TRUE(host.gpus[0]->at_default());
+}
+
 // The server comes to the first agent by its port, with the agents' token, as an operator does.
 class EndingLeases : public ::testing::Test {
  protected:

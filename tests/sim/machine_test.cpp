@@ -409,7 +409,7 @@ TEST(Workload, KnowsEveryCallThatAsksForItsFaults) {
 TEST(Workload, ReadsFaultsStrictly) {
   for (const char* good :
        {"lost", "error:nvmlDeviceGetName=999", "error:*=4", "hang:nvmlDeviceGetName=2.5", "counter-frozen",
-        "counter-wraps=1000", "counter-missing", "counter-costs=0.0025", "unprivileged", "hot"}) {
+        "counter-wraps=1000", "counter-missing", "counter-costs=0.0025", "unprivileged", "mig", "hot"}) {
     EXPECT_TRUE(parse_fault(good).has_value()) << good;
   }
   for (const char* bad : {"", "lost=1", "lost:x", "error=4", "error:x", "error:x=", "error:x=four", "error:x=0",

@@ -74,7 +74,10 @@ class MemoryGpu : public GpuDevice {
     const std::lock_guard lock(mutex_);
     processes_ = std::move(processes);
   }
-  // So do reads.
+  // As by MIG.
+  void divide() { divided_ = true; }
+  [[nodiscard]] bool divided() const override { return divided_; }
+  // Reads block, too.
   void hang_reads(bool hanging) {
     const std::lock_guard lock(mutex_);
     hanging_reads_ = hanging;
@@ -177,6 +180,7 @@ class MemoryGpu : public GpuDevice {
   mutable int blocked_reads_ = 0;
   int blocked_ = 0;
   std::vector<pid_t> processes_;
+  std::atomic<bool> divided_ = false;
   int failures_ = 0;
   DeviceFault fault_ = DeviceFault::kDriver;
   std::atomic<bool> persistence_{true};
