@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -26,12 +27,19 @@ std::string quoted_value(std::string_view value) {
   return printable(text + '"');
 }
 
+// systemd sets JOURNAL_STREAM to the device and inode of the stream that it made. Children may have another one.
+bool journal_reads_standard_error() {
+  const char* const stream = std::getenv("JOURNAL_STREAM");
+  struct stat own {};
+  return stream != nullptr && ::fstat(STDERR_FILENO, &own) == 0 &&
+         fmt::format("{}:{}", own.st_dev, own.st_ino) == stream;
+}
+
 }  // namespace
 
 void log_event(LogLevel level, std::string_view event,
                std::initializer_list<std::pair<std::string_view, std::string>> fields) {
-  static const bool terminal = ::isatty(STDERR_FILENO) != 0;
-  std::string line = terminal ? std::string() : fmt::format("<{}>", static_cast<int>(level));
+  std::string line = journal_reads_standard_error() ? fmt::format("<{}>", static_cast<int>(level)) : std::string();
   line += fmt::format("event={}", event);
   for (const auto& [key, value] : fields) line += fmt::format(" {}={}", key, quoted_value(value));
   line += '\n';

@@ -1,5 +1,5 @@
 // The agent's log. Each event is one line of key=value pairs on standard error, with the level in front as journald
-// reads it (sd-daemon(3)), or without the level where standard error is a terminal. Thread-safe.
+// reads it (sd-daemon(3)) where journald is what reads standard error, which JOURNAL_STREAM says. Thread-safe.
 #pragma once
 
 #include <initializer_list>

@@ -16,9 +16,10 @@ struct EmbeddedFile {
 [[nodiscard]] std::string_view embedded_file(std::span<const EmbeddedFile> files, std::string_view path);
 
 // What the build embeds, each sorted by path and in the library of the folder that uses it.
-[[nodiscard]] std::span<const EmbeddedFile> data_files();      // profile: data/
-[[nodiscard]] std::span<const EmbeddedFile> server_openapi();  // server: docs/openapi.yaml
-[[nodiscard]] std::span<const EmbeddedFile> agent_openapi();   // agent: docs/openapi-agent.yaml
-[[nodiscard]] std::span<const EmbeddedFile> python_files();    // cli: what profiles a program, of python/
+[[nodiscard]] std::span<const EmbeddedFile> data_files();       // profile: data/
+[[nodiscard]] std::span<const EmbeddedFile> server_openapi();   // server: docs/openapi.yaml
+[[nodiscard]] std::span<const EmbeddedFile> agent_openapi();    // agent: docs/openapi-agent.yaml
+[[nodiscard]] std::span<const EmbeddedFile> python_files();     // cli: what profiles a program, of python/
+[[nodiscard]] std::span<const EmbeddedFile> manual_sections();  // cli: what manual pages say besides --help, docs/man/
 
 }  // namespace flyball

@@ -210,8 +210,9 @@ void add_footprint_options(const Command& command, AccountArguments& arguments) 
   add_named(
       command, "--power-device", options.power_devices, same, "NAME=DEVICE", "CPU:1=CPU:0",
       "the device that the power trace calls NAME; the powers of names that become one device are added: CPU:1=CPU:0");
-  add_value(command, "--chrome-device", options.chrome_device, parse_named<ChromeDevice>, "NAME",
-            "what in a Chrome trace has a device's name: process (default), thread, or none: everything ran on CPU:0");
+  add_named_choice<ChromeDevice>(
+      command, "--chrome-device", options.chrome_device, "NAME",
+      "what in a Chrome trace has a device's name: process (default), thread, or none: everything ran on CPU:0");
   add_named(
       command, "--counter-range", options.counter_ranges,
       [](const std::string& text) { return Joules(parse_positive("--counter-range", text)); }, "NAME=JOULES",
@@ -232,16 +233,18 @@ void add_footprint_options(const Command& command, AccountArguments& arguments) 
   add_parsed(command, "--row-period", "TIME",
              "time between two rows of a power trace without times, as dcgmi dmon writes it (default 1s)",
              [&options](const std::string& text) { options.row_period = parse_duration("--row-period", text); });
-  add_value(command, "--method", options.method, parse_named<AccountMethod>, "NAME",
-            "how operations are given their power: auto (default): by what fits the traces, for each device; sweep: "
-            "operations that run at the same time share it; regress: fitted to all readings, for kernels far shorter "
-            "than the sensor's window; both: the sweep, corrected by fitted powers, for counters");
+  add_named_choice<AccountMethod>(
+      command, "--method", options.method, "NAME",
+      "how operations are given their power: auto (default): by what fits the traces, for each device; sweep: "
+      "operations that run at the same time share it; regress: fitted to all readings, for kernels far shorter "
+      "than the sensor's window; both: the sweep, corrected by fitted powers, for counters");
   add_value(command, "--sensor-window", options.sensor_window, parse_duration_or_zero, "TIME",
             "with --method auto or regress: time over which a power reading averages, such as 100ms (default 0: the "
             "time since the last reading)");
-  add_value(command, "--share", options.share, parse_named<Multiplicity>, "NAME",
-            "what has a share of a device's power at each moment: operations (default): every distinct operation once; "
-            "events: every event");
+  add_named_choice<Multiplicity>(
+      command, "--share", options.share, "NAME",
+      "what has a share of a device's power at each moment: operations (default): every distinct operation once; "
+      "events: every event");
   add_parsed(command, "--clock-offset", "TIME",
              "time to add to the events' times; auto: it is searched. Default: 0 if the traces overlap, which is "
              "checked; else auto",
@@ -268,7 +271,7 @@ void add_footprint_options(const Command& command, AccountArguments& arguments) 
   add_value(command, "--csv", arguments.csv, parse_path, "FILE", "write the footprint as CSV");
   add_value(command, "--html", arguments.html, parse_path, "FILE", "write diagrams, power trace and tables as a page");
   add_value(command, "--svg", arguments.svg, parse_path, "FILE", "write one energy diagram as SVG (needs Graphviz)");
-  add_value(command, "--module", arguments.module, parse_path, "PATH",
+  add_value(command, "--module", arguments.module, parse_path, "MODULE",
             "with --svg: module to draw, such as bert/encoder (default: the model)");
   add_value(command, "--pprof", arguments.pprof, parse_path, "FILE", "write a profile for pprof");
   add_value(command, "--speedscope", arguments.speedscope, parse_path, "FILE",
@@ -290,8 +293,10 @@ void add_diff(const Command& parent) {
   };
   const Command command = parent.add_subcommand("diff", "compare two footprints");
   const auto options = std::make_shared<DiffOptions>();
-  command.add_option("A", options->a, "first footprint: JSON that 'flyball account' wrote").required();
-  command.add_option("B", options->b, "second footprint").required();
+  command.add_option("A", options->a, "first footprint: JSON that 'flyball account' wrote")
+      .type_name("FILE")
+      .required();
+  command.add_option("B", options->b, "second footprint").type_name("FILE").required();
   command.add_flag("--summary", options->summary, "add up self-similar layers first");
   add_value(command, "--similar", options->similar, parse_path, "PATTERN",
             "pattern of layers that are built alike, as in 'flyball account'");
@@ -303,6 +308,7 @@ void add_diff(const Command& parent) {
       "  flyball account diff bert.json albert.json --summary --top 10");
   command.callback([options] {
     const InterruptExit interrupt_exit;
+    std::optional<WorkLine> line("comparing footprints");
     Footprint a = read_footprint_file(options->a);
     Footprint b = read_footprint_file(options->b);
     if (options->summary || options->similar) {
@@ -311,6 +317,7 @@ void add_diff(const Command& parent) {
       b = summarised(b, similar);
     }
     const FootprintComparison comparison = compare(a, b);
+    line.reset();
     const auto top = static_cast<std::size_t>(options->top.value_or(20));
     print_result(options->format == "json" ? comparison_json(comparison) : comparison_text(comparison, top));
   });
@@ -325,6 +332,7 @@ void add_quality(const Command& parent) {
   const Command command = parent.add_subcommand("quality", "how far a footprint can be trusted: ASSS, ASSW, stability");
   const auto options = std::make_shared<QualityOptions>();
   command.add_option("RUN", options->runs, "footprint JSON, or a folder with events.json[.gz] and power.csv[.gz]")
+      .type_name("FILE")
       .required();
   add_value(command, "--similar", options->similar, parse_path, "PATTERN",
             "pattern of layers that are built alike, as in 'flyball account'");

@@ -273,10 +273,13 @@ void run_fit(const FitOptions& options) {
 void add_fit(const Command& parent) {
   const Command command = parent.add_subcommand("fit", "fit performance models to measured iterations");
   const auto options = std::make_shared<FitOptions>();
-  command.add_option("MEASUREMENTS", options->measurements, "CSV of step times and energies").required();
+  command.add_option("MEASUREMENTS", options->measurements, "CSV of step times and energies")
+      .type_name("FILE")
+      .required();
   add_value(command, "--holdout", options->holdout, parse_share, "SHARE",
             "share of the rows that is left out of the fit, and then predicted (default 0.1)");
-  add_value(command, "--gpu", options->gpu, parse_path, "NAME", "GPU model, for its clocks (default v100)");
+  add_value(command, "--gpu", options->gpu, parse_path, "NAME", "GPU model, for its clocks (default v100)")
+      .suggests(gpu_models());
   add_value(command, "--voltage-break", options->voltage_break, parse_positive, "MHZ",
             "clock in MHz above which the voltage rises, f0 (default: the GPU model's)");
   add_value(command, "--seed", options->seed, parse_count, "N",

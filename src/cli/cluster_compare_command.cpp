@@ -181,7 +181,8 @@ void add_cluster_compare_command(const Command& parent, const std::string& comma
   const auto options = std::make_shared<CompareOptions>();
   add_cluster_options(command, options->cluster);
   add_value(command, "--policies", options->policies, parse_policies, "NAME,...",
-            fmt::format("policies to compare: all (default), or some of {}", fmt::join(policy_names(), ", ")));
+            fmt::format("policies to compare: all (default), or some of {}", fmt::join(policy_names(), ", ")))
+      .suggests(policy_names());
   add_value(command, "--clocks", options->clocks, parse_list(parse_positive), "MHZ,...",
             "clocks in MHz, at each of which the policies run that choose no clocks themselves")
       .excludes("--clock");

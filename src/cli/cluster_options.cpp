@@ -29,22 +29,25 @@ void add_cluster_options(const Command& command, ClusterOptions& options) {
   add_value(command, "--nodes", options.setup.spec.nodes, parse_count, "N", "nodes of the cluster (default 16)");
   add_value(command, "--gpus-per-node", options.setup.spec.gpus_per_node, parse_count, "N",
             "GPUs of a node, a power of two (default 4)");
-  add_value(command, "--gpu", options.setup.spec.gpu, parse_path, "NAME", "GPU model: v100 (default) or a100");
+  add_value(command, "--gpu", options.setup.spec.gpu, parse_path, "NAME", "GPU model: v100 (default) or a100")
+      .suggests({"v100", "a100"});
   add_value(command, "--table", options.table, parse_path, "FILE",
             "CSV file of iterations' times and energies, in place of the synthetic table for --gpu");
   add_value(command, "--pipelines", options.pipelines, parse_path, "FILE",
             "pipeline-parallel jobs beside those of the trace: CSV with columns submit_time, profile, microbatches, "
             "pipelines, iterations");
-  add_value(command, "--pipeline-speeds", options.pipeline_speeds, parse_named<PipelineSpeeds>, "NAME",
-            "plans that the scheduler may choose for these jobs: frontier (default): every plan of the frontier; "
-            "fastest: only the fastest of them; max: maximum clocks");
+  add_named_choice<PipelineSpeeds>(
+      command, "--pipeline-speeds", options.pipeline_speeds, "NAME",
+      "plans that the scheduler may choose for these jobs: frontier (default): every plan of the frontier; "
+      "fastest: only the fastest of them; max: maximum clocks");
   add_value(command, "--eta", options.eta, parse_eta, "SHARE",
             "power budget of the jobs, as a share of the power of all GPUs busy at the highest clock (default 1)");
   add_value(command, "--seed", options.setup.seed, parse_count, "N",
             "seed for the models that the trace leaves open, and for measurement noise (default 1)");
-  add_value(command, "--knowledge", options.knowledge, parse_named<Knowledge>, "NAME",
-            "what policies know of iterations' costs: learned (default): from models fitted while jobs run; fitted: "
-            "from models fitted beforehand; profiled: everything");
+  add_named_choice<Knowledge>(
+      command, "--knowledge", options.knowledge, "NAME",
+      "what policies know of iterations' costs: learned (default): from models fitted while jobs run; fitted: "
+      "from models fitted beforehand; profiled: everything");
   add_value(command, "--restart", options.setup.spec.restart, parse_duration_or_zero, "TIME",
             "time that a job loses when its GPUs change (default 30s)");
   add_value(command, "--start", options.setup.spec.start, parse_duration_or_zero, "TIME",

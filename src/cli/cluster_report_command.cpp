@@ -293,6 +293,7 @@ void add_cluster_report_command(const Command& parent) {
   const Command command = parent.add_subcommand("report", "what jobs took on a real cluster, by user, account or job");
   const auto options = std::make_shared<ReportOptions>();
   command.add_option("FILE", options->files, "tables that the epilog wrote, also as .gz; - is standard input")
+      .type_name("FILE")
       .required();
   add_choice(command, "--by", options->by, names_of<JobGrouping>(), "NAME",
              "user (default), account, partition, kind or job: what a row is about");

@@ -271,7 +271,8 @@ void add_run(const Command& parent) {
              "scheduling policy: joule-price (default), powerflow, or afs, which takes --clock and --agent");
   add_value(command, "--clock", options->clock, parse_positive, "MHZ",
             "clock of all jobs under a policy that chooses none; it should keep all GPUs within the budget");
-  add_value(command, "--gpu", options->gpu, parse_path, "NAME", "GPU model of the nodes: a100 (default) or v100");
+  add_value(command, "--gpu", options->gpu, parse_path, "NAME", "GPU model of the nodes: a100 (default) or v100")
+      .suggests({"a100", "v100"});
   add_value(command, "--partition", options->partition, parse_path, "NAME",
             "Slurm's partition whose nodes and jobs this controller has, and whose GPUs the budget is of (default: all "
             "nodes, and the elastic jobs of partitions that have all of these)");

@@ -81,7 +81,8 @@ void add_cluster_submit_command(const Command& parent) {
       command, "--controller", options->controller, parse_path, "ADDRESS",
       fmt::format("where the job reports to (default: what {} names, else {})", kClusterVariable, kClusterAddress));
   add_format(command, options->format);
-  command.add_option("SBATCH", options->sbatch, "after --: options of sbatch, the script and its arguments");
+  command.add_option("SBATCH", options->sbatch, "after --: options of sbatch, the script and its arguments")
+      .type_name("FILE");
   command.footer(
       "An elastic job is submitted held, with one node, one task and one GPU, and the\n"
       "controller gives it its size. Its script must go on from a checkpoint when it is\n"

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/cluster_options.h"
 #include "cli/console.h"
+#include "cli/interrupt.h"
 #include "cli/option_values.h"
 #include "cli/pipeline_options.h"
 
@@ -74,7 +75,10 @@ struct ConvertOptions {
 
 void run_convert(const ConvertOptions& options) {
   std::size_t dropped = 0;
+  const InterruptExit exit;
+  std::optional<WorkLine> line("converting");
   const JobTrace trace = convert_job_trace(options.from, options.input, read_text_file(options.input), &dropped);
+  line.reset();
   print_or_write(options.out,
                  write_job_trace(trace, {fmt::format("Converted; the original format is {}.", name_of(options.from))}));
   if (dropped > 0)
@@ -85,9 +89,9 @@ void run_convert(const ConvertOptions& options) {
 void add_convert(const Command& parent) {
   const Command command = parent.add_subcommand("convert", "convert a trace of another format");
   const auto options = std::make_shared<ConvertOptions>();
-  command.add_option("INPUT", options->input, "trace to convert").required();
-  add_value(
-      command, "--from", options->from, parse_named<TraceFormat>, "NAME",
+  command.add_option("INPUT", options->input, "trace to convert").type_name("FILE").required();
+  add_named_choice<TraceFormat>(
+      command, "--from", options->from, "NAME",
       "format of the trace: philly (cluster_job_log), alibaba (pods of cluster-trace-gpu-v2023) or pollux (workloads)")
       .required();
   add_value(command, "--out", options->out, parse_path, "FILE", "write to this file");

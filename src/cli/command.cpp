@@ -1,7 +1,9 @@
-// Each function is CLI11's of the same kind.
+// Each function is CLI11's of the same kind. CLI11 lets an option carry nothing but checks, so that a check that is
+// switched off carries in its name the words that an option suggests.
 #include "cli/command.h"
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
 namespace flyball {
 
@@ -10,6 +12,11 @@ Option Option::type_name(const std::string& name) const { return Option(option_-
 Option Option::required(bool required) const { return Option(option_->required(required)); }
 
 Option Option::excludes(const std::string& name) const { return Option(option_->excludes(name)); }
+
+Option Option::suggests(const std::vector<std::string>& words) const {
+  const auto accept = [](std::string&) { return std::string(); };
+  return Option(option_->check(CLI::Validator(accept, "", fmt::format("{}", fmt::join(words, "\n"))).active(false)));
+}
 
 Option Option::one_value_each() const { return Option(option_->allow_extra_args(false)); }
 

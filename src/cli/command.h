@@ -25,6 +25,8 @@ class Option {
   Option type_name(const std::string& name) const;
   Option required(bool required = true) const;
   Option excludes(const std::string& name) const;
+  // Tells completion which words the value may be, or is likely to be. Nothing is refused by this.
+  Option suggests(const std::vector<std::string>& words) const;
   // For an option that takes a list: makes each value need the option's name before it.
   Option one_value_each() const;
 
@@ -61,6 +63,9 @@ class Command {
   Option add_list_function(const std::string& name, const std::function<void(const std::vector<std::string>&)>& take,
                            const std::string& description) const;
   Option add_flag(const std::string& name, bool& target, const std::string& description) const;
+
+  // The command as CLI11 has it, for what is made of all commands (cli/command_tree.h).
+  [[nodiscard]] CLI::App& app() const { return *app_; }
 
   [[nodiscard]] Option option(const std::string& name) const;
   [[nodiscard]] std::vector<Option> options() const;

@@ -85,6 +85,54 @@ std::string shell_line(int argc, const char* const* argv) {
   return line;
 }
 
+// Puts the commands that stand under no heading yet under this one. Hidden ones, which have an empty one, stay hidden.
+void under_heading(CLI::App& program, const std::string& heading) {
+  static const std::string kNone = CLI::App().get_group();
+  for (CLI::App* command : program.get_subcommands([](const CLI::App* one) { return one->get_group() == kNone; })) {
+    command->group(heading);
+  }
+}
+
+void add_all_commands(CLI::App& program, const Command& commands, const std::string& command_line,
+                      std::vector<std::string>& help_of) {
+  add_devices_command(commands);
+  add_run_command(commands);
+  add_record_command(commands);
+  add_account_command(commands, command_line);
+  add_top_command(commands);
+  under_heading(program, "Measure");
+
+  add_profile_command(commands);
+  add_partition_command(commands);
+  add_plan_command(commands, command_line);
+  add_emulate_command(commands);
+  under_heading(program, "Plan a training job");
+
+  add_agent_command(commands);
+  add_serve_command(commands);
+  add_jobs_command(commands);
+  under_heading(program, "Run by plan");
+
+  add_forecast_command(commands, command_line);
+  add_cluster_command(commands, command_line);
+  under_heading(program, "Look ahead, and schedule a cluster");
+
+  add_sim_command(commands);
+  under_heading(program, "Try it without a GPU");
+
+  add_messages_command(commands);
+  add_completion_command(commands);
+  add_manual_pages_command(commands);
+  const Command help = commands.add_subcommand("help", "print the help of a command");
+  std::vector<std::string> names;
+  for (const CLI::App* one : program.get_subcommands([](const CLI::App* sub) { return !sub->get_group().empty(); })) {
+    names.push_back(one->get_name());
+  }
+  help.add_option("COMMAND", help_of, "the command's words, such as: profile synth").suggests(names);
+  help.callback([&program, &help_of] { print_result(help_text(find_command(program, help_of))); });
+  under_heading(program, "This program");
+}
+
 }  // namespace
 
 void run_command_line(int argc, const char* const* argv) {
@@ -96,28 +144,16 @@ void run_command_line(int argc, const char* const* argv) {
   program.set_help_flag("-h,--help", "print this help and exit");
   program.set_version_flag("--version", "flyball " FLYBALL_VERSION, "print the version and exit");
   const Command commands(program);
-  add_plan_command(commands, shell_line(argc, argv));
-  add_partition_command(commands);
-  add_emulate_command(commands);
-  add_profile_command(commands);
-  add_cluster_command(commands, shell_line(argc, argv));
-  add_devices_command(commands);
-  add_run_command(commands);
-  add_record_command(commands);
-  add_sim_command(commands);
-  add_agent_command(commands);
-  add_top_command(commands);
-  add_serve_command(commands);
-  add_jobs_command(commands);
-  add_messages_command(commands);
-  add_account_command(commands, shell_line(argc, argv));
-  add_forecast_command(commands, shell_line(argc, argv));
-
   std::vector<std::string> help_of;
-  const Command help = commands.add_subcommand("help", "print the help of a command");
-  for (CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) command->group("Commands");
-  help.add_option("COMMAND", help_of, "the command's words, such as: profile synth");
-  help.callback([&] { print_result(help_text(find_command(program, help_of))); });
+  add_all_commands(program, commands, shell_line(argc, argv), help_of);
+  program.footer(
+      "First steps:\n"
+      "  flyball devices                  what can be measured and set on this machine\n"
+      "  flyball run -- python train.py   the joules of a program\n"
+      "  flyball profile synth --gpu a100 --workload gpt3-1.3b --out profile.csv\n"
+      "  flyball plan profile.csv --microbatches 128\n\n"
+      "'flyball help COMMAND' explains a command, with examples, as does\n"
+      "'man flyball-COMMAND' where it is installed. The manual: docs/README.md.");
 
   try {
     program.parse(argc, argv);

@@ -27,5 +27,8 @@ void add_serve_command(const Command& program);
 void add_messages_command(const Command& program);
 void add_account_command(const Command& program, const std::string& command_line);
 void add_forecast_command(const Command& program, const std::string& command_line);
+// These write what is made of all commands, so that they see those that are added later, too.
+void add_completion_command(const Command& program);
+void add_manual_pages_command(const Command& program);  // hidden: for packages
 
 }  // namespace flyball

@@ -90,4 +90,28 @@ void ProgressBar::update(double share) {
   std::fflush(stderr);
 }
 
+WorkLine::WorkLine(std::string_view label) : label_(printable(label)), begin_(std::chrono::steady_clock::now()) {
+  if (smart_terminal(STDERR_FILENO)) drawer_.emplace("WorkLine", Seconds(1), [this] { return draw(); });
+}
+
+WorkLine::~WorkLine() {
+  drawer_.reset();  // joins the thread
+  if (drawn_) std::fputs("\r\x1b[K", stderr);
+}
+
+Seconds WorkLine::draw() {
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin_).count();
+  if (seconds > 0) {
+    drawn_ = true;
+    const std::string text = fmt::format("{}, {} s", label_, seconds);
+    // A line that wraps could not be redrawn in place.
+    const std::string line =
+        fmt::format("\r{}\x1b[K", std::string_view(text).substr(0, terminal_columns(STDERR_FILENO) - 1));
+    std::fwrite(line.data(), 1, line.size(), stderr);
+    std::fflush(stderr);
+  }
+  return Seconds(1);
+}
+
 }  // namespace flyball

@@ -5,8 +5,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "base/periodic_thread.h"
 
 namespace flyball {
 
@@ -50,6 +53,24 @@ class ProgressBar {
   bool terminal_;
   bool drawn_ = false;
   Clock::time_point due_;
+};
+
+// The same for work that cannot say how far it is: "reading day.csv, 12 s", from the first second on and erased at the
+// end of the object's life. A thread draws it, so that nothing else may be printed meanwhile.
+class WorkLine {
+ public:
+  explicit WorkLine(std::string_view label);
+  ~WorkLine();
+  WorkLine(const WorkLine&) = delete;
+  WorkLine& operator=(const WorkLine&) = delete;
+
+ private:
+  [[nodiscard]] Seconds draw();
+
+  std::string label_;
+  std::chrono::steady_clock::time_point begin_;
+  bool drawn_ = false;
+  std::optional<PeriodicThread> drawer_;  // only on a terminal
 };
 
 }  // namespace flyball

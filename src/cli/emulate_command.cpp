@@ -114,9 +114,11 @@ void run_against(const Command& command, const EmulateOptions& options) {
   }
   const InterruptExit exit;
   const ScheduleKind schedule = parse_schedule(options.pipeline.schedule.value_or("1f1b"));
+  std::optional<WorkLine> line("replaying recorded runs");
   RecordedRuns runs = read_runs(*options.against);
   const OtherRuns others{read_each(options.fitted_to), read_each(options.also_fitted_to)};
   const Judgement judgement = judge_runs(std::move(runs), others, schedule);
+  line.reset();
   print_result(options.format == "json" ? against_json(judgement) : against_text(judgement));
 }
 
@@ -141,6 +143,7 @@ void run_plan(const Command& command, const EmulateOptions& options) {
   const InterruptGuard guard;
   PlanToRun plan = read_plan_to_run(std::filesystem::path(*options.plan));
   const auto pipeline = load_pipeline(options.pipeline, guard);
+  std::optional<WorkLine> line("emulating the plan");
   const PlanProblem& problem = pipeline->problem;
   if (pipeline->spec.dag_file.empty()) {
     PipelineSpec job = pipeline->spec;
@@ -149,6 +152,7 @@ void run_plan(const Command& command, const EmulateOptions& options) {
   }
   const PlanFigures fast = figures_of(problem, max_clock_plan(problem));
   const PlanFigures planned = figures_of(problem, plan_on(plan, pipeline->dag));
+  line.reset();
   const double saving_pct = 100.0 * (1.0 - planned.energy / fast.energy);
   const double slower_pct = 100.0 * (planned.time / fast.time - 1.0);
   if (options.format == "json") {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "cli/console.h"
 #include "cli/forecast_estimate.h"
 #include "cli/forecast_init.h"
+#include "cli/interrupt.h"
 #include "cli/option_values.h"
 #include "cli/tariff_options.h"
 #include "forecast/bill.h"
@@ -311,11 +313,14 @@ void run_forecast(const ForecastOptions& options, const std::string& command) {
   check_plan_options(options.plan, options.run.has_value());
   const Tariff tariff = tariff_of(options);
   ForecastReport report;
+  const InterruptExit exit;
+  std::optional<WorkLine> line("forecasting");
   const std::optional<std::string> other =
       options.against.empty() ? std::nullopt : std::optional(options.against.front());
   const EnergySheet sheet = options.run         ? sheet_of_run(options, tariff, report)
                             : options.plan.file ? sheet_of_plan(options, tariff, report)
                                                 : sheet_of_cluster(*options.cluster, other);
+  line.reset();
   report.sheet = &sheet;
   report.tariff = &tariff;
   report.command = command;

@@ -2,6 +2,7 @@
 #include "cli/forecast_estimate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cctype>
 #include <cmath>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -97,9 +99,9 @@ long parse_gpu_count(std::string_view option, std::string_view text) {
   return parse_integer_within(option, text, 1, 10'000'000, "a whole number from 1 to 10000000");
 }
 
-std::string known_gpus() {
-  std::string names;
-  for (const TrainingGpu& gpu : training_gpus()) names += fmt::format("{}{}", names.empty() ? "" : ", ", gpu.name);
+std::vector<std::string> known_gpus() {
+  std::vector<std::string> names;
+  for (const TrainingGpu& gpu : training_gpus()) names.emplace_back(gpu.name);
   return names;
 }
 
@@ -110,7 +112,8 @@ EstimateRequest request_of(const EstimateOptions& options) {
   EstimateRequest request;
   request.gpu = find_gpu_model(*options.gpu);
   if (request.gpu == nullptr) {
-    throw UsageError(fmt::format("--gpu '{}' is not in the table; it has {}", *options.gpu, known_gpus()));
+    throw UsageError(
+        fmt::format("--gpu '{}' is not in the table; it has {}", *options.gpu, fmt::join(known_gpus(), ", ")));
   }
   if (options.active_parameters && *options.active_parameters > *options.parameters) {
     throw UsageError("--active-params are those that a token uses of all --params, and cannot be more");
@@ -175,7 +178,9 @@ void add_forecast_estimate(const Command& forecast, const std::string& command_l
   const Command command =
       forecast.add_subcommand("estimate", "a range for a training's energy, before anything is measured");
   const auto options = std::make_shared<EstimateOptions>();
-  add_value(command, "--gpu", options->gpu, parse_path, "MODEL", "GPU model: " + known_gpus());
+  add_value(command, "--gpu", options->gpu, parse_path, "MODEL",
+            fmt::format("GPU model: {}", fmt::join(known_gpus(), ", ")))
+      .suggests(known_gpus());
   add_value(command, "--gpus", options->gpus, parse_gpu_count, "N", "number of GPUs");
   add_value(command, "--params", options->parameters, parse_amount, "N", "the model's parameters: 70e9 or 70B");
   add_value(command, "--active-params", options->active_parameters, parse_amount, "N",

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/console.h"
+#include "cli/interrupt.h"
 #include "cli/option_values.h"
 #include "forecast/run_draft.h"
 
@@ -45,7 +47,10 @@ void run_init(InitOptions& options) {
   check(options);
   options.sources.microbatches = options.microbatches.value_or(1);
   options.sources.nodes = options.nodes.value_or(1);
+  const InterruptExit exit;
+  std::optional<WorkLine> line("reading what was measured");
   const std::string text = draft_run(options.sources);
+  line.reset();
   if (!options.out) return print_data(text);
   write_text_file(*options.out, text);
   print_result(fmt::format("wrote {}; change what is marked, then: flyball forecast {}\n", *options.out, *options.out));

@@ -52,15 +52,20 @@ bool stands_alone(const CLI::App& command) {
   });
 }
 
-std::string HelpFormatter::make_usage(const CLI::App* app, std::string) const {
-  std::string usage = "Usage: " + full_command_name(*app);
-  if (!app->get_subcommands({}).empty() && !stands_alone(*app)) return usage + " COMMAND ...\n";
+std::string usage_of(const CLI::App& command) {
+  std::string usage = full_command_name(command);
+  if (!command.get_subcommands({}).empty() && !stands_alone(command)) return usage + " COMMAND ...";
+  const HelpFormatter format;
   std::string program;  // whose own options must not be taken for ours
-  for (const CLI::Option* option : app->get_options()) {
+  for (const CLI::Option* option : command.get_options()) {
     if (!option->get_positional()) continue;
-    (option->get_name() == kProgramArgument ? program : usage) += " " + make_option_usage(option);
+    (option->get_name() == kProgramArgument ? program : usage) += " " + format.make_option_usage(option);
   }
-  return usage + " [OPTIONS]" + (program.empty() ? "" : " --" + program) + "\n";
+  return usage + " [OPTIONS]" + (program.empty() ? "" : " --" + program);
+}
+
+std::string HelpFormatter::make_usage(const CLI::App* app, std::string) const {
+  return "Usage: " + usage_of(*app) + "\n";
 }
 
 std::string HelpFormatter::make_option_opts(const CLI::Option* option) const {

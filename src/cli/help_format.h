@@ -12,6 +12,9 @@ namespace flyball {
 // Returns whether the command can be given without one of its subcommands, which is so if it has options of its own.
 [[nodiscard]] bool stands_alone(const CLI::App& command);
 
+// Returns how the command is typed: "flyball partition LATENCIES [OPTIONS]".
+[[nodiscard]] std::string usage_of(const CLI::App& command);
+
 class HelpFormatter : public CLI::Formatter {
  public:
   HelpFormatter() { column_width(kOptionColumns); }

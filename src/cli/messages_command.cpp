@@ -161,7 +161,9 @@ void add_messages_command(const Command& program) {
   const Command command =
       program.add_subcommand("messages", "what server, agent and library take and answer, field by field");
   const auto options = std::make_shared<MessagesOptions>();
-  command.add_option("NAME", options->name, "name of a message; without one, all messages are listed");
+  std::vector<std::string> names;
+  for (const NamedMessage& one : all_messages()) names.push_back(one.message->name());
+  command.add_option("NAME", options->name, "name of a message; without one, all messages are listed").suggests(names);
   add_choice(command, "--format", options->format, {"text", "json", "markdown", "openapi"}, "NAME",
              "text (default), json (JSON Schema), markdown, or openapi: all schemas of 'server' or 'agent' in YAML");
   command.footer(

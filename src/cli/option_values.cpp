@@ -142,13 +142,12 @@ std::string parse_choice(std::string_view option, std::string_view text, const s
 }
 
 Option add_choice(const Command& app, const std::string& name, std::optional<std::string>& target,
-                  std::vector<std::string> choices, const std::string& what, const std::string& description) {
+                  const std::vector<std::string>& choices, const std::string& what, const std::string& description) {
   return add_value(
-      app, name, target,
-      [choices = std::move(choices)](std::string_view option, std::string_view text) {
-        return parse_choice(option, text, choices);
-      },
-      what, description);
+             app, name, target,
+             [choices](std::string_view option, std::string_view text) { return parse_choice(option, text, choices); },
+             what, description)
+      .suggests(choices);
 }
 
 void add_format(const Command& app, std::optional<std::string>& target) {

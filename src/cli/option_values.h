@@ -79,7 +79,14 @@ Option add_value(const Command& app, const std::string& name, Target& target, co
 
 // Adds an option that takes one of a fixed list of words.
 Option add_choice(const Command& app, const std::string& name, std::optional<std::string>& target,
-                  std::vector<std::string> choices, const std::string& what, const std::string& description);
+                  const std::vector<std::string>& choices, const std::string& what, const std::string& description);
+
+// Adds an option that takes one of an enumeration's names.
+template <Named E, class Target>
+Option add_named_choice(const Command& app, const std::string& name, Target& target, const std::string& what,
+                        const std::string& description) {
+  return add_value(app, name, target, parse_named<E>, what, description).suggests(names_of<E>());
+}
 
 // Adds the option --format, which takes text or json.
 void add_format(const Command& app, std::optional<std::string>& target);

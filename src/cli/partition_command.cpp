@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/interrupt.h"
 #include "cli/option_values.h"
 #include "draw/text_table.h"
 #include "pipeline/layer_times.h"
@@ -53,8 +55,11 @@ std::string partition_text(const LayerTimes& layers, const Partition& partition)
 }
 
 void run_partition(const PartitionOptions& options) {
+  const InterruptExit exit;
+  std::optional<WorkLine> line("splitting layers");
   const LayerTimes layers = read_layer_times_file(options.latencies);
   const Partition partition = partition_layers(layers.times, options.stages.value(), options.tail.value_or(Seconds(0)));
+  line.reset();
   print_result(options.format == "json" ? partition_json(layers, partition) : partition_text(layers, partition));
 }
 
@@ -66,6 +71,7 @@ void add_partition_command(const Command& program) {
   command
       .add_option("LATENCIES", options->latencies,
                   "CSV layer,time: forward time of every layer in s, in the order of the model")
+      .type_name("FILE")
       .required();
   add_value(command, "--stages", options->stages, parse_count, "N", "number of stages of the pipeline").required();
   add_value(command, "--tail", options->tail, parse_duration_or_zero, "TIME",

@@ -101,6 +101,7 @@ void add_pipeline_options(const Command& command, PipelineOptions& options) {
   command
       .add_option("PROFILE", options.profile,
                   "measured profile: CSV stage,instruction,frequency,time,energy (MHz, s, J); - reads standard input")
+      .type_name("FILE")
       .required();
   add_value(command, "--microbatches", options.microbatches, parse_count, "N", "number of microbatches per iteration");
   add_choice(command, "--schedule", options.schedule, schedule_names(), "NAME",
@@ -118,8 +119,8 @@ void add_pipeline_options(const Command& command, PipelineOptions& options) {
   add_value(command, "--blocking-power", options.blocking_power, parse_powers, "W[,W...]",
             "blocking power, which a GPU draws while it waits for others, in watts: one number, or one per stage "
             "(default: as in the profile's rows 'waiting', else 75)");
-  add_value(
-      command, "--clocks-asked", options.clocks_asked, parse_named<ClocksAsked>, "WHEN",
+  add_named_choice<ClocksAsked>(
+      command, "--clocks-asked", options.clocks_asked, "WHEN",
       "when the engine asks for a computation's clock: as long before its stage is free as a change takes (ahead), "
       "as Flyball's sessions do, when its stage is free (when-free), or when it begins (at-begin), as Zeus's client "
       "does; stages wait at the next or at the last clock "

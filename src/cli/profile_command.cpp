@@ -130,7 +130,7 @@ std::string show_json(const Profile& profile, const ShowOptions& options) {
 void add_show(const Command& parent) {
   const Command command = parent.add_subcommand("show", "what a profile holds and how much each operation can save");
   const auto options = std::make_shared<ShowOptions>();
-  command.add_option("PROFILE", options->profile, "profile CSV; - reads standard input").required();
+  command.add_option("PROFILE", options->profile, "profile CSV; - reads standard input").type_name("FILE").required();
   add_value(command, "--blocking-power", options->blocking_power, parse_powers, "W[,W...]",
             "blocking power, which a GPU draws while it waits for others, in watts: one number, or one per stage "
             "(default 75)");
@@ -196,9 +196,12 @@ void run_synth(SynthOptions& options) {
 void add_synth(const Command& parent) {
   const Command command = parent.add_subcommand("synth", "make a calibrated synthetic profile (not a measurement)");
   const auto options = std::make_shared<SynthOptions>();
-  command.add_option("--gpu", options->request.gpu, "GPU model, see --list (default a100)").type_name("NAME");
+  command.add_option("--gpu", options->request.gpu, "GPU model, see --list (default a100)")
+      .type_name("NAME")
+      .suggests(synth_gpus());
   command.add_option("--workload", options->request.workload, "model that is trained, see --list (default gpt3-1.3b)")
-      .type_name("NAME");
+      .type_name("NAME")
+      .suggests(synth_workloads());
   add_value(command, "--stages", options->stages, parse_count, "N", "number of pipeline stages (default 4)");
   add_value(command, "--noise", options->noise_pct, parse_percent, "PERCENT",
             "standard deviation of the measurement noise (default 0.04)");

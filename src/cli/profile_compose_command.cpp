@@ -57,9 +57,11 @@ std::string profile_compose_json(const Composition& composition, const ComposedP
 
 void run_profile_compose(const ProfileComposeOptions& options) {
   const InterruptExit exit;
+  std::optional<WorkLine> line("composing");
   const Composition composition = read_composition_file(options.composition);
   const ComposeTerms terms{Watts(options.blocking), options.tolerance_pct / 100.0};
   const ComposedProfile composed = compose_profile(composition, terms);
+  line.reset();
   std::string text = options.format == "json" ? profile_compose_json(composition, composed)
                                               : profile_compose_text(composition, composed);
   if (options.out) {
@@ -82,6 +84,7 @@ void add_profile_compose_command(const Command& parent) {
       parent.add_subcommand("compose", "make a profile with labels from measured segments of layers");
   const auto options = std::make_shared<ProfileComposeOptions>();
   command.add_option("FILE", options->composition, "composition file: the segments of each operation (TOML)")
+      .type_name("FILE")
       .required();
   add_value(
       command, "--blocking-power", options->blocking,

@@ -117,9 +117,11 @@ std::string profile_fit_json(const RecordedIteration& iteration, const Iteration
 
 void run_profile_fit(const ProfileFitOptions& options) {
   const InterruptExit exit;
+  std::optional<WorkLine> line("fitting");
   const RecordedRuns runs = join_runs(read_each(options.runs));
   const RecordedIteration iteration(runs, parse_schedule(options.schedule.value_or("1f1b")));
   const IterationModel model = fit_iteration(iteration, runs.judged());
+  line.reset();
   std::string text = options.format == "json" ? profile_fit_json(iteration, model) : profile_fit_text(iteration, model);
   if (options.out) {
     const std::filesystem::path folder = *options.out;
@@ -140,6 +142,7 @@ void add_profile_fit_command(const Command& parent) {
   command
       .add_option("RUNS", options->runs,
                   "folder with points.csv, runs.csv and operations.csv; several of one pipeline are fitted together")
+      .type_name("FOLDER")
       .required();
   add_choice(command, "--schedule", options->schedule, schedule_names(), "NAME",
              "schedule of the recorded runs (default 1f1b)");

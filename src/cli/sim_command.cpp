@@ -19,6 +19,7 @@
 #include "cli/console.h"
 #include "cli/option_values.h"
 #include "draw/text_table.h"
+#include "profile/synth.h"
 #include "sim/powercap.h"
 #include "sim/raised_machine.h"
 #include "sim/workload.h"
@@ -127,11 +128,13 @@ void add_up(const Command& parent) {
   const auto options = std::make_shared<UpOptions>();
   add_value(command, "--gpus", options->request.gpus, parse_board_count, "N", "number of boards, 1 to 16 (default 4)");
   command.add_option("--model", options->request.gpu, "GPU model, see flyball profile synth --list (default a100)")
-      .type_name("NAME");
+      .type_name("NAME")
+      .suggests(synth_gpus());
   command
       .add_option("--workload", options->request.workload,
                   "model whose forward and backward the boards work at, see that list")
-      .type_name("NAME");
+      .type_name("NAME")
+      .suggests(synth_workloads());
   add_value(command, "--time-scale", options->request.time_scale, parse_scale, "X",
             "simulated seconds per second (default 1); 0: time stands still until told");
   command.add_flag("--ideal", options->ideal,

@@ -29,6 +29,8 @@ const std::vector<std::vector<std::string>>& commands() {
                                                             {"cluster", "compare"},
                                                             {"forecast"},
                                                             {"forecast", "init"},
+                                                            {"completion"},
+                                                            {"manual-pages"},
                                                             {"help"}};
   return all;
 }
@@ -113,34 +115,51 @@ TEST(Help, ExamplesRun) {
   EXPECT_GE(count, 10u);
 }
 
-// Every name below "Commands:" or "Subcommands:" is a command, and has commands of its own or is one that runs.
-void add_leaves(const std::vector<std::string>& command, std::vector<std::string>& without_format) {
-  const std::string help = run_flyball(with(command, "--help")).out;
-  const std::size_t listed = help.find("ommands:\n");
-  std::size_t below = 0;
-  if (listed != std::string::npos) {
-    for (const std::string& line : lines_of(help.substr(listed))) {
-      if (line.empty()) break;
-      if (line.size() < 3 || !line.starts_with("  ") || line[2] == ' ') continue;
-      const std::string name = line.substr(2, line.find(' ', 2) - 2);
-      if (name == "help") continue;
-      add_leaves(with(command, name), without_format);
-      ++below;
+// All commands that have none below them, by their words; fish's completion lists all: 'flyball plan' 'flyball run' ...
+std::vector<std::vector<std::string>> leaves() {
+  std::vector<std::string> all;
+  for (const std::string& line : lines_of(run_flyball({"completion", "fish"}).out)) {
+    if (!line.starts_with("set -g __flyball_commands ")) continue;
+    std::istringstream quoted(line.substr(line.find('\'')));
+    for (std::string one; quoted >> std::ws && std::getline(quoted, one, '\'') && std::getline(quoted, one, '\'');) {
+      all.push_back(one);
     }
   }
-  if (below > 0 || help.find("--format") != std::string::npos) return;
-  std::string words;
-  for (const std::string& word : command) words += (words.empty() ? "" : " ") + word;
-  without_format.push_back(words);
+  std::vector<std::vector<std::string>> found;
+  for (const std::string& name : all) {
+    if (std::ranges::any_of(all, [&](const std::string& other) { return other.starts_with(name + " "); })) continue;
+    std::istringstream words(name.substr(name.find(' ')));
+    found.emplace_back();
+    for (std::string word; words >> word;) found.back().push_back(word);
+  }
+  return found;
 }
 
-// README names these kinds: a file in a format of its own, a log until it is stopped, nothing to say.
+// docs/manual/command-line.md names these kinds: a file in a format of its own, a log until it is stopped, nothing to
+// say, a script and a text for people.
 TEST(Help, EveryCommandThatReportsHasAFormat) {
+  EXPECT_GT(leaves().size(), 30u);
   std::vector<std::string> without_format;
-  add_leaves({}, without_format);
-  EXPECT_THAT(without_format,
-              ::testing::UnorderedElementsAre("record", "forecast init", "cluster trace synth", "cluster trace convert",
-                                              "cluster run", "agent", "serve", "sim fault", "account drop"));
+  for (const std::vector<std::string>& command : leaves()) {
+    if (run_flyball(with(command, "--help")).out.find("--format") != std::string::npos) continue;
+    std::string words;
+    for (const std::string& word : command) words += (words.empty() ? "" : " ") + word;
+    without_format.push_back(words);
+  }
+  EXPECT_THAT(without_format, ::testing::UnorderedElementsAre("record", "forecast init", "cluster trace synth",
+                                                              "cluster trace convert", "cluster run", "agent", "serve",
+                                                              "sim fault", "account drop", "completion", "help"));
+}
+
+// What a newcomer reads last: the first commands to type.
+TEST(Help, EndsWithTheFirstSteps) {
+  const std::string help = run_flyball({"--help"}).out;
+  const std::size_t steps = help.find("First steps:\n  flyball devices ");
+  ASSERT_NE(steps, std::string::npos);
+  for (const char* heading : {"\nMeasure:\n", "\nPlan a training job:\n", "\nThis program:\n"}) {
+    EXPECT_LT(help.find(heading), steps) << heading;
+  }
+  EXPECT_EQ(help.find("manual-pages"), std::string::npos);  // hidden
 }
 
 TEST(Help, VersionIsOneLine) {
