@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/manual_pages.h"
+#include "cli/option_values.h"
 
 namespace flyball {
 
@@ -21,9 +22,10 @@ void add_manual_pages_command(const Command& program) {
   command.hide();
   command.footer("Examples:\n  flyball manual-pages out/man");
   command.callback([program, folder] {
+    const std::filesystem::path to = parse_path("manual-pages", *folder);
     const std::vector<ManualPage> pages = manual_pages(describe(program), FLYBALL_VERSION);
-    for (const ManualPage& page : pages) write_text_file(std::filesystem::path(*folder) / page.file, page.text);
-    print_result(fmt::format("wrote {} manual pages to {}\n", pages.size(), *folder));
+    for (const ManualPage& page : pages) write_text_file(to / page.file, page.text);
+    print_result(fmt::format("wrote {} manual pages to {}\n", pages.size(), to.string()));
   });
 }
 

@@ -79,6 +79,11 @@ class ManualPages(unittest.TestCase):
             for name, section in re.findall(r"\\fB(flyball[\w-]*)\\fR\((\d)\)", text):
                 self.assertEqual(self.pages[name].suffix, f".{section}", path.name)
 
+    def test_a_folder_without_a_name_is_refused(self) -> None:
+        failed = subprocess.run([PROGRAM, "manual-pages", ""], stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(failed.returncode, 2)
+        self.assertIn("takes the name of a file or folder", failed.stderr)
+
     def test_an_unwritable_folder_is_an_error(self) -> None:
         failed = subprocess.run([PROGRAM, "manual-pages", "/dev/null/x"], stderr=subprocess.PIPE, text=True, check=False)
         self.assertEqual(failed.returncode, 1)
