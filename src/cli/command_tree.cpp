@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 
 #include <CLI/CLI.hpp>
@@ -17,8 +18,7 @@ constexpr std::array<std::string_view, 4> kFileValues = {"FILE", "PATH", "JOBS",
 constexpr std::array<std::string_view, 3> kFolderValues = {"DIR", "FOLDER", "RUNS"};
 
 // Whether one of the names is the value's, or a part of it: "FILE|GRAMS", "[TYPE=]FILE".
-template <std::size_t kCount>
-bool has_part(const std::string& value, const std::array<std::string_view, kCount>& names) {
+bool has_part(const std::string& value, std::span<const std::string_view> names) {
   return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
     const std::size_t at = value.find(name);
     if (at == std::string::npos) return false;
