@@ -1,5 +1,5 @@
 // The public C++ interface of accounting: from an event trace and a power trace to joules per tensor, layer and module
-// of a model. Link flyball_api; open this header first.
+// of a model. Link libflyball-cpp; open this header first.
 //
 //   const auto energy = flyball::account(R"({"events": "trace.json", "power": "power.csv"})");
 //   for (const flyball::AccountedRow& row : energy.rows) std::cout << row.name << ' ' << row.energy_j << " J\n";

@@ -1,5 +1,6 @@
 // The public C++ interface of the planners: from the measured profile of a pipeline-parallel training job to the
-// time-energy frontier of its iteration, with a clock for every computation. Link flyball_api; open this header first.
+// time-energy frontier of its iteration, with a clock for every computation. Link libflyball-cpp; open this header
+// first.
 //
 //   flyball::PlanRequest request;
 //   request.profile_csv = text_of("profile.csv");

@@ -157,12 +157,17 @@ std::shared_ptr<Machine> required_machine(const std::string& name) {
 
 std::string simulated_library_folder() {
   const fs::path beside = own_program().parent_path();
-  for (const fs::path& folder : {beside / "sim", beside.parent_path() / "lib" / "flyball" / "sim"}) {
+  // In a folder of build, in an installation, and in one where libraries are in lib/ whatever the system's custom is.
+  const std::array folders = {beside / "sim", (beside / FLYBALL_SIM_FOLDER).lexically_normal(),
+                              beside.parent_path() / "lib" / "flyball" / "sim"};
+  for (const fs::path& folder : folders) {
     std::error_code error;
     if (fs::exists(folder / "libnvidia-ml.so.1", error)) return folder.string();
   }
-  throw SystemError(fmt::format("the simulated libnvidia-ml.so.1 is not beside {}; build the target flyball_nvidia_ml",
-                                own_program().string()));
+  throw SystemError(
+      fmt::format("the simulated libnvidia-ml.so.1 is neither in {} nor in {}; install it (cmake --install build "
+                  "--component sim, or the package flyball-sim), or build the target flyball_nvidia_ml",
+                  folders[0].string(), folders[1].string()));
 }
 
 }  // namespace flyball

@@ -709,10 +709,10 @@ TEST(Controller, IsInstalledWhereJobsReport) {
   const auto installed = [](const std::string& name) {
     return read_text_file(std::string(FLYBALL_SOURCE_DIR) + "/" + name);
   };
-  EXPECT_THAT(installed("packaging/slurm/plugstack.conf"),
+  EXPECT_THAT(installed("packaging/slurm/plugstack.conf.in"),
               HasSubstr(" cluster=unix:/run/flyball-cluster/cluster.sock\n"));
   EXPECT_THAT(installed("docs/manual/slurm-install.md"), HasSubstr(" --socket /run/flyball-cluster/cluster.sock "));
-  const std::string unit = installed("packaging/flyball-cluster.service");
+  const std::string unit = installed("packaging/flyball-cluster.service.in");
   EXPECT_THAT(unit, HasSubstr("\nRuntimeDirectory=flyball-cluster\n"));
   EXPECT_THAT(unit, HasSubstr("\nRestart=on-failure\n"));  // a dry run ends with status 0, once
 }
