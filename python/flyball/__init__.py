@@ -8,13 +8,20 @@
     m.devices["GPU:0"].energy_j  # joules
 
 Everything is in SI units: joules, watts, seconds; clocks in MHz. Measuring changes no clock; a flyball.Session, for
-pipeline-parallel training, does.
+pipeline-parallel training, does. flyball.plan() says beforehand which clocks, and what they save (flyball.planning).
 """
 
-from flyball._native import DeviceError, UsageError, __version__
+from __future__ import annotations
+
+from typing import Any
+
+from flyball import cluster, profile
+from flyball._native import VERSION as __version__
+from flyball._native import DeviceError, InputError, UsageError
 from flyball.accounting import AccountSession, Footprint, account, account_session
 from flyball.elastic_job import ElasticJob, elastic
 from flyball.meter import DeviceEnergy, EnergyMeter, Measurement, default_meter, measure
+from flyball.planning import Plan, Result, emulate, forecast, partition, plan
 from flyball.session import Computation, Session, SessionState, Window
 
 __all__ = [
@@ -25,7 +32,10 @@ __all__ = [
     "ElasticJob",
     "EnergyMeter",
     "Footprint",
+    "InputError",
     "Measurement",
+    "Plan",
+    "Result",
     "Session",
     "SessionState",
     "UsageError",
@@ -33,13 +43,19 @@ __all__ = [
     "__version__",
     "account",
     "account_session",
+    "cluster",
     "default_meter",
     "elastic",
+    "emulate",
+    "forecast",
     "measure",
+    "partition",
+    "plan",
+    "profile",
 ]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     """flyball.torch is imported at its first use, and PyTorch with it."""
     if name == "torch":
         import importlib

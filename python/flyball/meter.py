@@ -10,10 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from flyball import _native
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _LEAST_PERIOD_S = _native.LEAST_PERIOD_S
 _SETTLED_S = 0.5  # by then every sensor has shown what flowed before
@@ -167,6 +169,8 @@ class EnergyMeter:
         A structured array with the fields time_s (time.monotonic()), power_w and energy_j (since the meter began).
         Raises KeyError for a device that is not measured.
         """
+        import numpy as np  # here: the command `flyball` need not wait for it
+
         columns = self._native.samples(label, after_s)
         trace = np.empty(len(columns[0]), dtype=[("time_s", "f8"), ("power_w", "f8"), ("energy_j", "f8")])
         trace["time_s"], trace["power_w"], trace["energy_j"] = columns

@@ -1,6 +1,7 @@
 // The extension module flyball._native: client/measurement.h for python/flyball/meter.py, which holds the interface
 // that people use, session.cpp, accounting.cpp and elastic.cpp. flyball::Error becomes flyball.DeviceError,
-// a RuntimeError; nanobind translates at the boundary of every call, which makes this the C API's place of catching.
+// a RuntimeError, and InputError a kind of it; nanobind translates at the boundary of every call, which makes this the
+// C API's place of catching.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -145,9 +146,11 @@ std::tuple<Column, Column, Column> samples(const OwnMeter& meter, const std::str
 NB_MODULE(_native, module) {
   using flyball::OwnMeter;
   const auto released = nb::call_guard<nb::gil_scoped_release>();
-  nb::exception<flyball::Error>(module, "DeviceError", PyExc_RuntimeError);
+  // The last one that fits translates: what is more special comes later.
+  const auto device_error = nb::exception<flyball::Error>(module, "DeviceError", PyExc_RuntimeError);
+  nb::exception<flyball::InputError>(module, "InputError", device_error);
   nb::exception<flyball::UsageError>(module, "UsageError", PyExc_ValueError);
-  module.attr("__version__") = FLYBALL_VERSION;
+  module.attr("VERSION") = FLYBALL_VERSION;
   module.attr("LEAST_PERIOD_S") = flyball::kLeastSamplingPeriod.value();
   nb::class_<OwnMeter>(module, "Meter")
       .def(nb::init<const std::optional<std::vector<std::size_t>>&, bool, double, double>(), nb::arg("gpus").none(),

@@ -16,6 +16,7 @@ from torch.autograd import profiler
 
 from flyball import _native
 from flyball._native import UsageError
+from flyball._notebook import LARGEST_PAGE, framed
 from flyball.accounting import Footprint, footprint_of
 from flyball.meter import EnergyMeter
 from flyball.torch.annotation import annotate
@@ -23,7 +24,6 @@ from flyball.torch.profiling import Profile
 
 _MARGIN_S = 0.5  # of power before and after the profile
 _JIFFIES_S = 0.25  # between two samples of the processors' time
-_LARGEST_PAGE = 8 << 20  # bytes of a page within a notebook
 
 
 class _Jiffies(threading.Thread):
@@ -188,10 +188,8 @@ class ModelAccount:
         """In a notebook: the page in a frame of its own, or the table where the page is too large for that."""
         if self.footprint is None:
             return html.escape(str(self))
-        if len(self.page) <= _LARGEST_PAGE:
-            # The page keeps its styles and scripts to itself, and reaches neither the notebook nor the network.
-            return (f'<iframe srcdoc="{html.escape(self.page)}" sandbox="allow-scripts" width="100%" height="800" '
-                    'style="border: 0" title="energy account"></iframe>')
+        if len(self.page) <= LARGEST_PAGE:
+            return framed(self.page, "energy account")
         head = "".join(f"<th>{name}</th>" for name in ("J", "%", "W", "pass", "device", "name"))
         body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
                        for row in self._table())
