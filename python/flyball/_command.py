@@ -162,7 +162,7 @@ def _run(words: list[str]) -> tuple[int, str, str]:
 
 def _listen(reading: int, shown: bool, told: list[str]) -> None:
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    kept = ""
+    kept, drew = "", False
     while True:
         try:
             data = os.read(reading, 65536)
@@ -174,8 +174,11 @@ def _listen(reading: int, shown: bool, told: list[str]) -> None:
             if drawn:
                 sys.stderr.write(drawn[-1])
                 sys.stderr.flush()
-                kept = _PROGRESS.sub("", kept)
+                kept, drew = _PROGRESS.sub("", kept), True
         if not data:
+            if drew:  # a program that is ended leaves its line
+                sys.stderr.write("\r\x1b[K")
+                sys.stderr.flush()
             told.append(kept.replace("\r\n", "\n"))
             return
 

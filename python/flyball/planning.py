@@ -80,8 +80,11 @@ class Plan(Result):
 
     def __repr__(self) -> str:
         chosen = self["selected"]
-        return (f"{self['planner']}: {chosen['time']:.4f} s, {chosen['energy']:.1f} J per iteration, saves "
-                f"{chosen['saving_pct']:.2f} % and is {chosen['slowdown_pct']:.2f} % slower than maximum clocks")
+        reduced = self.get("switching", {}).get("reduced")
+        few = f"; with {reduced['switches']} clock changes {reduced['saving_pct']:.2f} %" if reduced else ""
+        slower = round(chosen["slowdown_pct"], 2) + 0.0  # and no -0.00
+        return (f"{self['planner']}: {chosen['time']:.4f} s, {chosen['energy']:.1f} J per iteration, {slower:.2f} % slower "
+                f"than maximum clocks, saves {chosen['saving_pct']:.2f} %{few}")
 
     @cached_property
     def frontier(self) -> Any:
