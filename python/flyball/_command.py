@@ -104,10 +104,10 @@ class Run:
             return output
         if status == _INTERRUPTED or status == -signal.SIGINT:
             raise KeyboardInterrupt
-        error = pieces[-1].strip() or f"{words[0]}: the program ended with status {status}"
+        problem = pieces[-1].strip() or f"{words[0]}: the program ended with status {status}"
         if status == _USAGE:
-            raise _native.UsageError(error)
-        raise (_native.InputError if status == _INPUT else _native.DeviceError)(error)
+            raise _native.UsageError(problem)
+        raise (_native.InputError if status == _INPUT else _native.DeviceError)(problem)
 
 
 def _frames_within() -> int:

@@ -117,12 +117,13 @@ class MemoryWatch:
             self._tell(self._microbatch, self._most_held * self._microbatch)
 
     def _allocation_retries(self) -> int:
-        return self._cuda.memory_stats().get("num_alloc_retries", 0)
+        return int(self._cuda.memory_stats().get("num_alloc_retries", 0)) if self._cuda else 0
 
     def _report(self) -> None:
         if self._microbatch <= 0:
             return
         if self._cuda is None:
+            assert self._total is not None
             self._tell(self._microbatch, int(self._total * (1.0 - MARGIN)))
             return
         self._retries = self._allocation_retries()

@@ -21,7 +21,7 @@ def stream_handle(stream: Any) -> int:
         if torch is None:
             raise ValueError("there is no PyTorch that uses a GPU in this process: pass the stream")
         stream = torch.cuda.current_stream()
-    return stream.cuda_stream
+    return int(stream.cuda_stream)
 
 
 def plain(value: Any) -> Any:

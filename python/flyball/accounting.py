@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from flyball import _native
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flyball.torch.model_account import ModelAccount
 
 
-Paths = Union[str, os.PathLike, Sequence[Union[str, os.PathLike]]]
+Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,18 @@ class Footprint:
     pandas.DataFrame(footprint.rows) is the table, most energy first.
     """
 
-    rows: list[dict]  # name, device, phase, energy_j, energy_error_j, busy_s, ...; of some rows group
-    devices: list[dict]  # device, measured_j, attributed_j, idle_j, outside_j, ...
+    rows: list[dict[str, Any]]  # name, device, phase, energy_j, energy_error_j, busy_s, ...; of some rows group
+    devices: list[dict[str, Any]]  # device, measured_j, attributed_j, idle_j, outside_j, ...
     notes: list[str]  # what was done to the traces: offset, gaps, what was left out
     runs: int
     profiled_s: float
-    groups: list[dict]  # of rows that always run together: group, device, energy_j, energy_error_j of the sum
+    groups: list[dict[str, Any]]  # of rows that always run together: group, device, energy_j, energy_error_j of the sum
     json: str  # all of it, as `flyball account diff` and `quality` read it
-    ranks: list[dict]  # rank, energy_j, idle_j, computing_s, communicating_s, ...; empty without ranks=True
-    steps: dict | None  # count, step_s, step_j, step_std_j, devices_j, sample_j; None where the trace tells of no steps
-    classes: dict[str, dict]  # energy_j and busy_s of compute, communicate, copy, optimize
+    ranks: list[dict[str, Any]]  # rank, energy_j, idle_j, computing_s, communicating_s, ...; empty without ranks=True
+    steps: dict[str, Any] | None  # count, step_s, step_j, step_std_j, devices_j, sample_j; None where the trace tells of no steps
+    classes: dict[str, dict[str, Any]]  # energy_j and busy_s of compute, communicate, copy, optimize
 
-    def write(self, path: str | os.PathLike) -> None:
+    def write(self, path: str | os.PathLike[str]) -> None:
         """As JSON, into a file."""
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.json)
@@ -70,7 +70,7 @@ def account(
     steps: int | None = None,
     warmup: int | None = None,
     name: str | None = None,
-    folder: str | os.PathLike | None = None,
+    folder: str | os.PathLike[str] | None = None,
 ) -> Footprint | ModelAccount:
     """Gives every joule of a power trace to the operations of an event trace that ran at the time.
 
@@ -91,14 +91,14 @@ def account(
     Names stand below `name`. The traces stay in `folder`, if it is given. Raises UsageError at the block's end where the
     model was not called more than `warmup` times.
     """
-    of_model = {"steps": steps, "warmup": warmup, "name": name, "folder": folder}
+    of_model: dict[str, Any] = {"steps": steps, "warmup": warmup, "name": name, "folder": folder}
     of_model = {key: value for key, value in of_model.items() if value is not None}
     if hasattr(events, "register_forward_pre_hook"):
         if power is not None or jiffies is not None or ranks:
             raise _native.UsageError("account: power, jiffies and ranks are for traces, not for a model")
         from flyball.torch.model_account import ModelAccount
 
-        options = {"method": method, "sensor_window_s": sensor_window_s, "share": share,
+        options: dict[str, Any] = {"method": method, "sensor_window_s": sensor_window_s, "share": share,
                    "event_devices": None if event_devices is None else dict(event_devices),
                    "power_devices": None if power_devices is None else dict(power_devices), "similar": similar,
                    "static_powers_w": None if static_powers_w is None else dict(static_powers_w),
@@ -109,7 +109,7 @@ def account(
     if power is None:
         raise _native.UsageError("account: give the power trace, too, or a PyTorch model alone")
 
-    def path(given: str | os.PathLike) -> str:
+    def path(given: str | os.PathLike[str]) -> str:
         name = os.fsdecode(given)
         try:
             name.encode()
@@ -120,7 +120,7 @@ def account(
     def paths(given: Paths) -> list[str]:
         return [path(given)] if isinstance(given, (str, os.PathLike)) else [path(one) for one in given]
 
-    options = {
+    of_traces = {
         "events": paths(events),
         "power": paths(power),
         "jiffies": None if jiffies is None else paths(jiffies),
@@ -143,7 +143,7 @@ def account(
         "ranks": ranks,
         "batch": batch,
     }
-    return footprint_of(_native.footprint(json.dumps(options)))
+    return footprint_of(_native.footprint(json.dumps(of_traces)))
 
 
 def footprint_of(text: str) -> Footprint:
@@ -171,10 +171,10 @@ class AccountSession:
         gpus: Iterable[int] | None = None,
         cpus: bool = True,
         row_period_s: float = 0.0,
-        agent: str | os.PathLike | None = None,
+        agent: str | os.PathLike[str] | None = None,
     ) -> None:
         self.name = name
-        self.state: dict = {}  # what the agent said last: devices, begin_s, length_s, rows, state, ended, failures
+        self.state: dict[str, Any] = {}  # what the agent said last: devices, begin_s, length_s, rows, state, ended, failures
         self._options = {
             "name": name,
             "gpus": None if gpus is None else list(gpus),
@@ -187,7 +187,7 @@ class AccountSession:
         self.state = json.loads(_native.start_session(self._agent, json.dumps(self._options)))
         return self
 
-    def stop(self) -> dict:
+    def stop(self) -> dict[str, Any]:
         """Ends the recording and returns its state. Again does nothing."""
         self.state = json.loads(_native.stop_session(self._agent, self.name))
         return self.state
@@ -196,7 +196,7 @@ class AccountSession:
         """The power trace so far, as `flyball record` writes it and `flyball account --power` reads it."""
         return _native.session_trace(self._agent, self.name)
 
-    def write(self, path: str | os.PathLike) -> None:
+    def write(self, path: str | os.PathLike[str]) -> None:
         """The power trace, into a file."""
         trace = self.trace()
         with open(path, "w", encoding="utf-8") as file:
@@ -213,7 +213,7 @@ class AccountSession:
         self.stop()
 
 
-def account_session(name: str = "default", **options) -> AccountSession:
+def account_session(name: str = "default", **options: Any) -> AccountSession:
     """The agent records power while a with-block runs:
 
     with flyball.account_session("epoch") as s:

@@ -17,6 +17,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from flyball import _native
 
@@ -51,7 +52,8 @@ class ElasticJob:
                 raise _native.UsageError(f"flyball.elastic: {name} is {value}, and cannot be below 0")
         if rank is None:
             rank = next((int(os.environ[name]) for name in ("RANK", "SLURM_PROCID") if name in os.environ), 0)
-        self.iterations, self.done, self.stopped, self.keeps = iterations, first, False, ()
+        self.iterations, self.done, self.stopped = iterations, first, False
+        self.keeps: tuple[str, ...] = ()
         self._agree, self._notice = agree, notice
         self._native = _native.ElasticJob(gpus) if rank == 0 else None
 
@@ -59,7 +61,8 @@ class ElasticJob:
         """Tells that so many iterations are done, the last in `step_s`. Returns whether the job is to write a checkpoint
         and end, or to go on with the nodes in `keeps`. Every rank calls it; rank 0 reports, and `agree` tells the others.
         """
-        stop, keeps = False, []
+        stop = False
+        keeps: list[str] = []
         if self._native is not None:
             stop, keeps, notices = self._native.report(done, self.iterations, step_s)
             self._tell(notices)
@@ -79,8 +82,9 @@ class ElasticJob:
         self.stopped, self.keeps = False, ()
 
     def _tell(self, notices: list[str]) -> None:
-        for words in notices if self._notice is not None else ():
-            self._notice(words)
+        if self._notice is not None:
+            for words in notices:
+                self._notice(words)
 
     def __iter__(self) -> Iterator[int]:
         """The numbers of the iterations that are left, each of which is measured and reported when its body has run."""
@@ -102,7 +106,7 @@ class ElasticJob:
         self.close()
 
 
-def elastic(iterations: int, **options) -> ElasticJob:
+def elastic(iterations: int, **options: Any) -> ElasticJob:
     """A job that reports how far it is, and is told when to stop so as to go on with more or fewer GPUs.
 
       iterations  of the whole training

@@ -9,8 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from flyball import _native
 
@@ -72,7 +72,7 @@ class Measurement:
         """Watts of all devices together, averaged over the window."""
         return self.energy_j / self.time_s if self.time_s > 0 else 0.0
 
-    def as_dict(self) -> dict:
+    def as_dict(self) -> dict[str, Any]:
         """For json.dump."""
         return {
             "name": self.name,
@@ -211,7 +211,7 @@ def default_meter() -> EnergyMeter:
         return _default
 
 
-def measure(name: str = "window"):
+def measure(name: str = "window") -> AbstractContextManager[Measurement]:
     """Energy of a with-block on all devices of this machine:
 
     with flyball.measure("epoch") as m:

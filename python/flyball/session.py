@@ -25,12 +25,14 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from flyball import _native
 from flyball._memory import MemoryWatch
 from flyball._pytorch import plain, pytorch_with_gpu, stream_handle
 from flyball.meter import _wait_for_gpu_work
+
+_Result = TypeVar("_Result")  # of a function that is hooked
 
 # They have no clock of their own in a plan, so that nothing is asked for after them.
 _CONSTANT_TIME = ("p2p", "p2p_back", "receive", "receive_back", "gradient_sync", "optimizer_step", "data_load")
@@ -286,7 +288,7 @@ class Session:
         # Whether memory is measured by itself where PyTorch turns out to use a GPU.
         no_limit = hasattr(memory_limit, "__len__") and len(memory_limit) == 0
         self._wants_memory = bool(server) and executes_order and order != "fixed" and chunks == 1 and no_limit
-        self._memory = None  # what measures it
+        self._memory: MemoryWatch | None = None  # what measures it
         self._native = None
         try:
             self._native = _native.Session(json.dumps(options, allow_nan=False, default=plain), notice)
@@ -316,7 +318,7 @@ class Session:
         finally:
             self.end(type)
 
-    def hook_step(self, function: Callable) -> Callable:
+    def hook_step(self, function: Callable[..., _Result]) -> Callable[..., _Result]:
         """`function` as one iteration: for engines that are hooked rather than written anew. Where PyTorch uses a GPU, the
         hooks ask for clocks and measure in its current stream, since it runs ahead of the GPU; elsewhere at once. Where
         there is a server, it finds during the sweep how long computations take to get their input from other stages."""
@@ -325,7 +327,7 @@ class Session:
             self._native.find_handovers()
 
         @functools.wraps(function)
-        def step(*args, **kwargs):
+        def step(*args: Any, **kwargs: Any) -> _Result:
             with self.step():
                 self._hooked = True
                 try:
@@ -350,13 +352,13 @@ class Session:
                 warnings.warn(words, RuntimeWarning, stacklevel=3)
         getattr(self, call)(*type)
 
-    def hook(self, type: str, function: Callable) -> Callable:
+    def hook(self, type: str, function: Callable[..., _Result]) -> Callable[..., _Result]:
         """`function` as one computation or constant-time operation of this type, where it runs in a hook_step(); after a
         computation, the clock of whatever the plan has next is asked for. Elsewhere, as in an evaluation, `function`
         alone."""
 
         @functools.wraps(function)
-        def operation(*args, **kwargs):
+        def operation(*args: Any, **kwargs: Any) -> _Result:
             if not self._hooked:
                 return function(*args, **kwargs)
             self._where_the_gpu_is("begin", type)
@@ -370,12 +372,12 @@ class Session:
 
         return operation
 
-    def hook_begin(self, type: str, function: Callable) -> Callable:
+    def hook_begin(self, type: str, function: Callable[..., _Result]) -> Callable[..., _Result]:
         """hook() for the first of two functions that are one computation together, such as a forward and the loss of its
         microbatch: the computation goes on until the function of hook_end() has run."""
 
         @functools.wraps(function)
-        def first(*args, **kwargs):
+        def first(*args: Any, **kwargs: Any) -> _Result:
             if not self._hooked:
                 return function(*args, **kwargs)
             self._where_the_gpu_is("begin", type)
@@ -389,12 +391,12 @@ class Session:
 
         return first
 
-    def hook_end(self, type: str, function: Callable) -> Callable:
+    def hook_end(self, type: str, function: Callable[..., _Result]) -> Callable[..., _Result]:
         """hook() for the last of two functions that are one computation together; `function` alone where the first has
         not run before it."""
 
         @functools.wraps(function)
-        def last(*args, **kwargs):
+        def last(*args: Any, **kwargs: Any) -> _Result:
             try:
                 return function(*args, **kwargs)
             finally:

@@ -12,6 +12,7 @@ model logs. `epochs` holds a Measurement per epoch, `run` one of the whole train
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import Any
 
 from flyball.meter import EnergyMeter, Measurement, default_meter
 
@@ -21,7 +22,7 @@ except ImportError:
     from pytorch_lightning import Callback
 
 
-class FlyballCallback(Callback):
+class FlyballCallback(Callback):  # type: ignore[misc]  # of type Any where Lightning is not there
     """`meter`: what to measure with; flyball.default_meter() where none is given.
 
     Measures on the process that runs it: with several processes on one node, restrict each one's meter to its GPU.
@@ -37,16 +38,16 @@ class FlyballCallback(Callback):
         self._energy_j = 0.0
         self._steps = 0
 
-    def on_train_start(self, trainer, pl_module):
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         self.epochs = []
         self._energy_j = 0.0
         self.run = self._run.enter_context(self.meter.measure("train"))
 
-    def on_train_epoch_start(self, trainer, pl_module):
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         self._steps = trainer.global_step
         self.epochs.append(self._epoch.enter_context(self.meter.measure(f"epoch {trainer.current_epoch}")))
 
-    def on_train_epoch_end(self, trainer, pl_module):
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         self._epoch.close()
         measured, steps = self.epochs[-1], trainer.global_step - self._steps
         self._energy_j += measured.energy_j
@@ -55,9 +56,9 @@ class FlyballCallback(Callback):
             figures["flyball_j_per_step"] = measured.energy_j / steps
         pl_module.log_dict(figures, rank_zero_only=True)
 
-    def on_train_end(self, trainer, pl_module):
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         self._run.close()
 
-    def on_exception(self, trainer, pl_module, exception):
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self._epoch.close()
         self._run.close()

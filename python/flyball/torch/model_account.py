@@ -67,7 +67,7 @@ class ModelAccount:
     """
 
     def __init__(self, model: torch.nn.Module, *, steps: int = 5, warmup: int = 1, name: str = "",
-                 folder: str | os.PathLike | None = None, **options: Any) -> None:
+                 folder: str | os.PathLike[str] | None = None, **options: Any) -> None:
         if steps < 1 or warmup < 0:
             raise UsageError(f"account: steps must be 1 or more and warmup 0 or more, not {steps} and {warmup}")
         self.footprint: Footprint | None = None
@@ -77,11 +77,12 @@ class ModelAccount:
         self._folder = folder
         self._calls = 0
         self._profile: Profile | None = None
+        self._step: Any = None  # PyTorch's mark of the one that runs
         self._running = False
         self._begin_s = self._end_s = 0.0  # of the monotonic clock
 
     @property
-    def rows(self) -> list[dict]:
+    def rows(self) -> list[dict[str, Any]]:
         """The footprint's rows, most energy first, once the block has ended."""
         return [] if self.footprint is None else self.footprint.rows
 
@@ -114,6 +115,7 @@ class ModelAccount:
 
     def _stop(self) -> None:
         self._running = False
+        assert self._profile is not None
         self._profile.stop()
         self._end_s = time.monotonic()
 
@@ -169,7 +171,7 @@ class ModelAccount:
                  row["phase"], row["device"], row["name"]) for row in self.rows[:most]]
 
     def _of_steps(self) -> list[str]:
-        steps = self.footprint.steps
+        steps = None if self.footprint is None else self.footprint.steps
         if not steps:
             return []
         return [f"a step takes {steps['step_j']:.4g} J +- {steps['step_std_j']:.2g} J in {steps['step_s']:.4g} s, "

@@ -45,7 +45,7 @@ class Profile:
         else:
             self._profiler.__exit__(None, None, None)
 
-    def write(self, path: str | os.PathLike) -> None:
+    def write(self, path: str | os.PathLike[str]) -> None:
         if torch.autograd.kineto_available():
             self._profiler.export_chrome_trace(os.fspath(path))
             return
@@ -56,7 +56,7 @@ class Profile:
                                                            if event.name != _MARK]}, file)
 
 
-def _entry(event: Any, shift_us: float) -> dict:
+def _entry(event: Any, shift_us: float) -> dict[str, Any]:
     """As Kineto writes it. The older profiler's own file has no sequence numbers, by which backward is tied."""
     arguments = {}
     if event.sequence_nr >= 0:
