@@ -33,7 +33,6 @@ from flyball._pytorch import plain, pytorch_with_gpu, stream_handle
 from flyball.meter import _wait_for_gpu_work
 
 _Result = TypeVar("_Result")  # of a function that is hooked
-
 # They have no clock of their own in a plan, so that nothing is asked for after them.
 _CONSTANT_TIME = ("p2p", "p2p_back", "receive", "receive_back", "gradient_sync", "optimizer_step", "data_load")
 

@@ -215,7 +215,7 @@ assert sum(row["energy_j"] for row in a.rows if row["device"] == "CPU:0") > 0
 assert a._repr_html_().startswith("<iframe srcdoc=") and 'sandbox="allow-scripts"' in a._repr_html_()
 assert html.unescape(a._repr_html_().split('"')[1]) == a.page and "Energy account: net" in a.page
 open(sys.argv[1] + "/notebook.html", "w").write("<!doctype html><body>" + a._repr_html_())
-sys.modules["flyball.torch.model_account"]._LARGEST_PAGE = 1000
+sys.modules["flyball.torch.model_account"].LARGEST_PAGE = 1000
 assert "<table>" in a._repr_html_() and "<iframe" not in a._repr_html_()
 # Processors are divided: what the account has is less than what was measured, and the sum is the whole.
 device = next(device for device in a.footprint.devices if device["device"] == "CPU:0")
