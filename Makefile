@@ -22,7 +22,7 @@ export CCACHE_NOHASHDIR := 1
 .DEFAULT_GOAL := help
 .PHONY: help setup build test way-in python demo slurm-demo slurm-build slurm slurm-kills slurm-trace \
   bench peers paper-tables real-runs measured-tables \
-  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page site clean
+  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page check-wheel site clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -52,6 +52,9 @@ python: setup ## build the Python package and install it into build/python-venv
 	@if [ -d build/python-venv ]; then scripts/step "Build and install the Python package" build/logs/wheel.log \
 	  env CXX=c++ $(PIP) install --no-build-isolation --no-deps --force-reinstall \
 	  --config-settings build-dir=build-python . ; fi
+
+check-wheel: setup ## build the Python wheels and use them in clean environments without a compiler (needs PyPI)
+	@scripts/check_wheel
 
 demo: build ## plan GPT-3 1.3B, then run the closed loop on simulated GPUs; see out/demo/
 	$(DEMO)
@@ -188,4 +191,4 @@ site: build ## the manual as a site, all links checked: build/site/index.html (M
 	@echo "site: build/site/index.html; with search: python3 -m http.server --directory build/site --bind 127.0.0.1 8000"
 
 clean: ## remove everything that was built
-	rm -rf build build-python out
+	rm -rf build build-python* out
