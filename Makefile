@@ -22,7 +22,7 @@ export CCACHE_NOHASHDIR := 1
 .DEFAULT_GOAL := help
 .PHONY: help setup build test way-in python demo slurm-demo slurm-build slurm slurm-kills slurm-trace \
   bench peers paper-tables real-runs measured-tables \
-  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page check-wheel site clean
+  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page wheel check-wheel site clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -52,6 +52,12 @@ python: setup ## build the Python package and install it into build/python-venv
 	@if [ -d build/python-venv ]; then scripts/step "Build and install the Python package" build/logs/wheel.log \
 	  env CXX=c++ $(PIP) install --no-build-isolation --no-deps --force-reinstall \
 	  --config-settings build-dir=build-python . ; fi
+
+wheel: python ## build the wheel for this Python and the source distribution into build/dist
+	$(STEP) "Build build/dist" build/logs/dist.log sh -c 'rm -rf build/dist && mkdir -p build/dist && \
+	  env CXX=c++ $(PIP) wheel -q --no-build-isolation --no-deps --config-settings build-dir=build-python -w build/dist . && \
+	  PYTHONPATH=python/build_backend build/python-venv/bin/python -c \
+	    "import flyball_build; flyball_build.build_sdist(\"build/dist\")"'
 
 check-wheel: setup ## build the Python wheels and use them in clean environments without a compiler (needs PyPI)
 	@scripts/check_wheel
