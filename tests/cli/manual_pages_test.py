@@ -43,8 +43,8 @@ class ManualPages(unittest.TestCase):
 
     def test_a_unit_names_pages_that_there_are(self) -> None:
         units = Path(__file__).resolve().parents[2] / "packaging"
-        named = re.findall(r"man:(\S+)\((\d)\)", "".join(unit.read_text() for unit in units.glob("*.service")))
-        self.assertTrue(named)
+        named = re.findall(r"man:(\S+)\((\d)\)", "".join(unit.read_text() for unit in units.glob("*.service.in")))
+        self.assertEqual({name for name, _ in named}, set(SERVICES))
         for name, section in named:
             self.assertEqual(self.pages[name].suffix, f".{section}")
 
