@@ -15,6 +15,8 @@ STEP = @scripts/step
 THREADED = agent client driver fleet measure net server sim
 $(foreach folder,$(THREADED),$(if $(wildcard tests/$(folder)),,$(error THREADED names tests/$(folder), which is not there)))
 PIP = build/python-venv/bin/pip --disable-pip-version-check
+# With warnings as errors, as the presets have it: only then are the compiler's command lines the same.
+WHEEL_SETTINGS = --config-settings build-dir=build-python --config-settings cmake.define.FLYBALL_WARNINGS_AS_ERRORS=ON
 # Clones share what ccache holds: paths of the tree count relative to it.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
@@ -22,7 +24,7 @@ export CCACHE_NOHASHDIR := 1
 .DEFAULT_GOAL := help
 .PHONY: help setup build test way-in python demo slurm-demo slurm-build slurm slurm-kills slurm-trace \
   bench peers paper-tables real-runs measured-tables \
-  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page wheel check-wheel site clean
+  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page wheel check-wheel deb site clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -51,11 +53,11 @@ python: setup ## build the Python package and install it into build/python-venv
 	  { [ -z "$$CI" ] && echo "python: going on without it; tests that need other people's packages will be skipped"; }
 	@if [ -d build/python-venv ]; then scripts/step "Build and install the Python package" build/logs/wheel.log \
 	  env CXX=c++ $(PIP) install --no-build-isolation --no-deps --force-reinstall \
-	  --config-settings build-dir=build-python . ; fi
+	  $(WHEEL_SETTINGS) . ; fi
 
 wheel: python ## build the wheel for this Python and the source distribution into build/dist
 	$(STEP) "Build build/dist" build/logs/dist.log sh -c 'rm -rf build/dist && mkdir -p build/dist && \
-	  env CXX=c++ $(PIP) wheel -q --no-build-isolation --no-deps --config-settings build-dir=build-python -w build/dist . && \
+	  env CXX=c++ $(PIP) wheel -q --no-build-isolation --no-deps $(WHEEL_SETTINGS) -w build/dist . && \
 	  PYTHONPATH=python/build_backend build/python-venv/bin/python -c \
 	    "import flyball_build; flyball_build.build_sdist(\"build/dist\")"'
 
@@ -195,6 +197,10 @@ site: build ## the manual as a site, all links checked: build/site/index.html (M
 	@scripts/python_env site scripts/site-requirements.txt
 	$(STEP) "Build build/site" build/logs/site.log env NO_MKDOCS_2_WARNING=1 build/site-venv/bin/mkdocs build --strict
 	@echo "site: build/site/index.html; with search: python3 -m http.server --directory build/site --bind 127.0.0.1 8000"
+
+deb: ## build the Debian packages, for the Debian that this runs on, in build/deb/
+	@scripts/setup build package
+	$(STEP) "Build the Debian packages" build/logs/deb.log scripts/build_deb
 
 clean: ## remove everything that was built
 	rm -rf build build-python* out
