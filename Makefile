@@ -24,7 +24,7 @@ export CCACHE_NOHASHDIR := 1
 .DEFAULT_GOAL := help
 .PHONY: help setup build test way-in python demo slurm-demo slurm-build slurm slurm-kills slurm-trace \
   bench peers paper-tables real-runs measured-tables \
-  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page wheel check-wheel deb site clean
+  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page wheel check-wheel deb check-deb site clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -201,6 +201,10 @@ site: build ## the manual as a site, all links checked: build/site/index.html (M
 deb: ## build the Debian packages, for the Debian that this runs on, in build/deb/
 	@scripts/setup build package
 	$(STEP) "Build the Debian packages" build/logs/deb.log scripts/build_deb
+
+check-deb: ## build the packages in clean systems of Debian 12 and 13; install, upgrade, purge them (needs root)
+	@scripts/setup package-test
+	@scripts/check_deb
 
 clean: ## remove everything that was built
 	rm -rf build build-python* out
