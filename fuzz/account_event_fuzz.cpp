@@ -1,18 +1,13 @@
 // Any bytes as an event trace: events in order of time of known devices and operations, or an Error.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <limits>
 #include <string_view>
 
 #include "base/error.h"
+#include "event_order.h"
 #include "trace/event_trace.h"
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void read(std::string_view text, flyball::EventFormat format) {
   flyball::OperationTable operations;
@@ -21,15 +16,9 @@ void read(std::string_view text, flyball::EventFormat format) {
   options.format = format;
   options.frames = true;
   const auto trace = flyball::open_event_text("fuzz.json", text, options, operations, devices);
-  flyball::TraceEvent event;
-  flyball::Nanoseconds before = std::numeric_limits<flyball::Nanoseconds>::min();
-  while (trace->next(event)) {
-    require(event.begin >= before && event.end >= event.begin);
-    require(event.device < devices.size() && event.operation < operations.size());
-    before = event.begin;
-  }
+  flyball::require_order(*trace, operations, devices);
   for (const flyball::OperationEdge& edge : operations.edges()) {
-    require(edge.from < operations.size() && edge.to < operations.size());
+    flyball::require(edge.from < operations.size() && edge.to < operations.size());
   }
 }
 

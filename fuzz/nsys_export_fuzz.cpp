@@ -8,23 +8,19 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
 #include "database/database.h"
+#include "event_order.h"
 #include "trace/event_trace.h"
 
 namespace {
 
 constexpr int kMostSteps = 20'000;      // of SQLite's machine, for the SQL of one input
 constexpr int kLongestValue = 1 << 17;  // bytes
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 // The path of the one file that the inputs are written to.
 const std::string& export_path() {
@@ -75,13 +71,7 @@ void read_export() {
   flyball::EventTraceOptions options;
   options.kernel_names = true;
   const auto trace = flyball::open_event_trace(export_path(), options, operations, devices);
-  flyball::TraceEvent event;
-  flyball::Nanoseconds before = std::numeric_limits<flyball::Nanoseconds>::min();
-  while (trace->next(event)) {
-    require(event.begin >= before && event.end >= event.begin);
-    require(event.device < devices.size() && event.operation < operations.size());
-    before = event.begin;
-  }
+  flyball::require_order(*trace, operations, devices);
 }
 
 }  // namespace

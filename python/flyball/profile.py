@@ -33,7 +33,8 @@ def fit(*runs: PathName, **options: Any) -> Fit:
     """A profile and a pipeline file from folders of recorded runs (docs/formats/runs.md). out: a folder to keep both."""
     with Run() as run:
         folder = options.pop("out", None) or run.folder / "out"
-        return Fit(run("profile fit", dict(zip(map(str, range(len(runs))), runs)), {**options, "out": folder, "format": _json(options)}), Path(folder))
+        named = {str(i): each for i, each in enumerate(runs)}
+        return Fit(run("profile fit", named, {**options, "out": folder, "format": _json(options)}), Path(folder))
 
 
 def synth(**options: Any) -> Any:
