@@ -7,6 +7,8 @@ FUZZ_SECONDS ?= 60
 ABUSE_SECONDS ?= 3600
 # Most requests that schemathesis makes up for one operation of the interface.
 OPENAPI_EXAMPLES ?= 100
+# Processor that the tarball is for.
+ARCH ?= x86_64
 SLURM_KILLS ?= 50
 DEMO = build/flyball plan examples/profiles/gpt3-1.3b-a100-4stage.csv --microbatches 128 --planner all --out out/demo
 PEERS = bench/peers/run
@@ -23,7 +25,7 @@ export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build test way-in python demo slurm-demo slurm-build slurm slurm-kills slurm-trace \
-  bench peers paper-tables real-runs measured-tables \
+  tarball check-tarball bench peers paper-tables real-runs measured-tables \
   promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page wheel check-wheel deb check-deb site clean
 MAKEFLAGS += --no-print-directory
 
@@ -96,6 +98,14 @@ slurm-kills: slurm ## the same while controller, agents and Slurm's daemons are 
 
 slurm-trace: slurm-build ## 40 jobs on a real Slurm under four policies, beside the simulator (45 minutes; docs/performance.md)
 	@bench/slurm_trace.py
+
+tarball: ## build/flyball-VERSION-linux-ARCH.tar.gz for any Linux with glibc 2.28 (ARCH=aarch64 for arm64)
+	@scripts/setup portable
+	@JOBS=$(JOBS) scripts/portable $(ARCH)
+
+check-tarball: tarball build ## try it in a clean Debian 11, beside the program that is built here (needs root)
+	@scripts/setup package-test
+	@tests/tarball/tarball_test.py --against build/flyball build/flyball-*-linux-x86_64.tar.gz
 
 bench: ## build and run the benchmarks
 	@scripts/setup build bench

@@ -60,7 +60,7 @@ void tell_static_energy(Footprint& footprint, const StaticPowers& given, std::st
     notes.push_back(fmt::format("{} {}, which the program shares with others", kNotApart, fmt::join(shared, ", ")));
   }
   for (const auto& [name, power] : given) {
-    const auto is_named = [&name = name](const FootprintDevice& device) { return device.device == name; };
+    const auto is_named = [&wanted = name](const FootprintDevice& device) { return device.device == wanted; };
     if (std::any_of(footprint.devices.begin(), footprint.devices.end(), is_named)) continue;
     notes.push_back(fmt::format("{} {}=... changes nothing: no trace has this device", option, name));
   }

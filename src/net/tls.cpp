@@ -10,6 +10,9 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
 
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/error.hpp>
@@ -34,6 +37,16 @@ std::shared_ptr<ssl::context> make_context(ssl::context::method method) {
 std::string reason_of(const boost::system::error_code& error) {
   const char* reason = ERR_reason_error_string(static_cast<unsigned long>(error.value()));
   return reason == nullptr ? error.message() : reason;
+}
+
+// The system's authorities: where OpenSSL was built to look, or what the environment names. An OpenSSL that is linked
+// in looks in /etc/ssl, where Red Hat's systems have no certificates by the names that OpenSSL looks up.
+void trust_the_system(ssl::context& context, boost::system::error_code& error) {
+  constexpr const char* kRedHatBundle = "/etc/pki/tls/certs/ca-bundle.crt";
+  context.set_default_verify_paths(error);
+  if (error || std::getenv(X509_get_default_cert_file_env()) != nullptr) return;
+  if (::access(X509_get_default_cert_file(), R_OK) == 0 || ::access(kRedHatBundle, R_OK) != 0) return;
+  context.load_verify_file(kRedHatBundle, error);
 }
 
 std::string time_text(const ASN1_TIME* time) {
@@ -94,7 +107,7 @@ std::shared_ptr<ssl::context> make_client_tls(const std::string& ca_file) {
   auto context = make_context(ssl::context::tls_client);
   boost::system::error_code error;
   if (ca_file.empty()) {
-    context->set_default_verify_paths(error);
+    trust_the_system(*context, error);
   } else {
     const std::string authorities = read_text_file(ca_file, kMostPemBytes);
     context->add_certificate_authority(boost::asio::buffer(authorities), error);
