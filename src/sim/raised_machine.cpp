@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <pwd.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,7 +57,8 @@ void start_powercap_writer(Machine& machine) {
     ::setsid();
     const int null = ::open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
-    ::close_range(3, ~0U, 0);  // a pipe of the caller's must not stay open for as long as the machine is up
+    // A pipe of the caller's must not stay open for as long as the machine is up. glibc has the call since 2.34 only.
+    (void)::syscall(SYS_close_range, 3U, ~0U, 0U);
     if (::chdir("/") != 0) ::_exit(126);
     ::execl(program.c_str(), "flyball", "sim", "powercap", "--name", name.c_str(), nullptr);
     ::_exit(127);
