@@ -16,7 +16,6 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-MIRROR = "http://deb.debian.org/debian"
 # What a program says of its own run.
 OF_THE_RUN = re.compile(r'^ *"(solve_seconds|wall_seconds|peak_rss_mb)": .*\n', re.MULTILINE)
 # What prints the same everywhere: the arithmetic is IEEE's, without fused operations, and the functions are glibc's.
@@ -75,7 +74,10 @@ def debian(folder: pathlib.Path) -> None:
         return
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["debootstrap", "--variant=minbase", "bullseye", folder, MIRROR], check=True,
+    # From where this system has its own packages.
+    sites = subprocess.run(["apt-get", "indextargets", "Created-By: Packages", "Origin: Debian", "--format", "$(REPO_URI)"],
+                           check=True, capture_output=True, text=True).stdout.split()
+    subprocess.run(["debootstrap", "--variant=minbase", "bullseye", folder, sites[0]], check=True,
                    stdout=subprocess.DEVNULL)
     (folder / "complete").touch()
 
