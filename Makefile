@@ -25,8 +25,8 @@ export CCACHE_NOHASHDIR := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build test way-in python demo slurm-demo slurm-build slurm slurm-kills slurm-trace \
-  tarball check-tarball bench peers paper-tables real-runs measured-tables \
-  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page wheel check-wheel deb check-deb site clean
+  tarball portable-wheels check-tarball bench peers paper-tables real-runs measured-tables \
+  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page sdist check-wheel deb check-deb site clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -57,9 +57,8 @@ python: setup ## build the Python package and install it into build/python-venv
 	  env CXX=c++ $(PIP) install --no-build-isolation --no-deps --force-reinstall \
 	  $(WHEEL_SETTINGS) . ; fi
 
-wheel: python ## build the wheel for this Python and the source distribution into build/dist
+sdist: python ## the Python package's sources in build/dist
 	$(STEP) "Build build/dist" build/logs/dist.log sh -c 'rm -rf build/dist && mkdir -p build/dist && \
-	  env CXX=c++ $(PIP) wheel -q --no-build-isolation --no-deps $(WHEEL_SETTINGS) -w build/dist . && \
 	  PYTHONPATH=python/build_backend build/python-venv/bin/python -c \
 	    "import flyball_build; flyball_build.build_sdist(\"build/dist\")"'
 
@@ -102,6 +101,9 @@ slurm-trace: slurm-build ## 40 jobs on a real Slurm under four policies, beside 
 tarball: ## build/flyball-VERSION-linux-ARCH.tar.gz for any Linux with glibc 2.28 (ARCH=aarch64 for arm64)
 	@scripts/setup portable
 	@JOBS=$(JOBS) scripts/portable $(ARCH)
+
+portable-wheels: tarball ## wheels for any Linux with glibc 2.28, in build/wheels/portable, tried in clean environments (needs PyPI)
+	@scripts/check_wheel --portable
 
 check-tarball: tarball build ## try it in a clean Debian 11, beside the program that is built here (needs root)
 	@scripts/setup package-test

@@ -4,7 +4,6 @@
 // after a wait that doubles.
 #include "client/clock_controller.h"
 
-#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sys/prctl.h>
@@ -18,6 +17,7 @@
 #include <exception>
 
 #include "base/contain.h"
+#include "base/futex.h"
 #include "base/monotonic_time.h"
 
 namespace flyball {
@@ -149,23 +149,23 @@ void ClockController::pause(Seconds time) {
   clock_nanosleep(CLOCK_MONOTONIC, 0, &duration, nullptr);
 }
 
-// A futex rather than std::atomic's wait, because a lost lease is to be noticed even while nothing is asked for.
+// Not for ever, because a lost lease is to be noticed even while nothing is asked for.
 void ClockController::rest() {
   const std::uint32_t wakes = wakes_.load();
   resting_.store(true);
   order();
   if (is_brought(request_.load(), limit_request_.load()) && !stop_.load()) {
     const std::uint64_t coming = coming_.load();
-    const Nanoseconds due = coming == 0 ? kSecond : until(coming, monotonic_now());
-    const timespec limit = to_timespec(std::clamp<Nanoseconds>(due, 0, to_nanoseconds(options_.check_period)));
-    syscall(SYS_futex, &wakes_, FUTEX_WAIT_PRIVATE, wakes, &limit, nullptr, 0);
+    const Nanoseconds now = monotonic_now();
+    const Nanoseconds due = coming == 0 ? kSecond : until(coming, now);
+    futex_wait(wakes_, wakes, now + std::clamp<Nanoseconds>(due, 0, to_nanoseconds(options_.check_period)));
   }
   resting_.store(false);
 }
 
 void ClockController::wake() noexcept {
   wakes_.fetch_add(1);
-  syscall(SYS_futex, &wakes_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  futex_wake(wakes_, 1);
 }
 
 void ClockController::bring(std::uint64_t word) {

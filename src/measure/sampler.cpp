@@ -1,4 +1,4 @@
-// Two threads. One reads: it sleeps on a semaphore until the next moment of a grid of periods at which a meter has
+// Two threads. One reads: it sleeps on a futex until the next moment of a grid of periods at which a meter has
 // news to give, or until a call asks for a round, and reads the meters in turn. The other looks each 0.25 s whether a
 // reading hangs; then it takes that thread's shift away by a compare-and-swap and starts another. Each meter's ring
 // has a mutex of its own; a window that outlasts the rings is added up by the second thread.
@@ -6,12 +6,9 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <semaphore.h>
-#include <time.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -22,6 +19,7 @@
 
 #include "base/contain.h"
 #include "base/error.h"
+#include "base/futex.h"
 #include "driver/patience.h"
 #include "measure/cost_budget.h"
 #include "measure/energy_track.h"
@@ -44,20 +42,17 @@ Clock::time_point time_point(Nanoseconds time) { return Clock::time_point(std::c
 // mutex back as one that others wait for, and has to wake them when it lets go.
 class Alarm {
  public:
-  Alarm() { ::sem_init(&calls_, 0, 0); }
-  ~Alarm() { ::sem_destroy(&calls_); }
-  Alarm(const Alarm&) = delete;
-  Alarm& operator=(const Alarm&) = delete;
-
-  void call() { ::sem_post(&calls_); }
+  void call() {
+    called_.store(1);
+    futex_wake(called_, 1);
+  }
   void wait_until(Nanoseconds time) {
-    const timespec until = to_timespec(time);
-    while (::sem_clockwait(&calls_, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR) {
+    while (called_.exchange(0) == 0 && futex_wait(called_, 0, time)) {
     }
   }
 
  private:
-  sem_t calls_;
+  std::atomic<std::uint32_t> called_ = 0;
 };
 
 // One meter and what it has said.

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -76,8 +75,8 @@ PlanningQueue::Waiting::iterator PlanningQueue::next(bool takes_long) {
 }
 
 void PlanningQueue::work(bool takes_long) {
-  // Where processors are few, the loop that answers requests goes before a long plan.
-  if (takes_long) (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceOfLongPlans);
+  // Where processors are few, the loop that answers requests goes before a long plan. 0 is the calling thread on Linux.
+  if (takes_long) (void)::setpriority(PRIO_PROCESS, 0, kNiceOfLongPlans);
   while (true) {
     Entry entry;
     {

@@ -4,11 +4,8 @@
 #include "sim/machine.h"
 
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/file_descriptor.h"
+#include "base/futex.h"
 #include "base/monotonic_time.h"
 
 namespace flyball {
@@ -48,12 +46,6 @@ void make_mutex(pthread_mutex_t& mutex) {
   ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
   ::pthread_mutex_init(&mutex, &attributes);
   ::pthread_mutexattr_destroy(&attributes);
-}
-
-long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) {
-  static_assert(sizeof(word) == sizeof(std::uint32_t));
-  return ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, timeout, nullptr,
-                   FUTEX_BITSET_MATCH_ANY);
 }
 
 // Returns whether there was one.
@@ -206,13 +198,13 @@ void Machine::add_time(Nanoseconds span) {
 }
 
 void Machine::wait(std::size_t board, std::uint32_t seen, Nanoseconds wall_deadline) const {
-  const timespec until = to_timespec(std::min(wall_deadline, wall_now() + kLongestWait));
-  futex(shared_->boards[board].changes, FUTEX_WAIT_BITSET, seen, &until);
+  const Nanoseconds until = std::min(wall_deadline, wall_now() + kLongestWait);
+  futex_wait(shared_->boards[board].changes, seen, until, FutexScope::kMachine);
 }
 
 void Machine::wake(std::size_t board) const {
   ++shared_->boards[board].changes;
-  futex(shared_->boards[board].changes, FUTEX_WAKE_BITSET, std::numeric_limits<std::int32_t>::max(), nullptr);
+  futex_wake(shared_->boards[board].changes, std::numeric_limits<int>::max(), FutexScope::kMachine);
 }
 
 double Machine::joules(std::size_t package, Watts idle, Watts per_gpu) {

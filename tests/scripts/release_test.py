@@ -69,14 +69,15 @@ class Release(unittest.TestCase):
         subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=self.out, check=True)
 
     def test_refuses_what_is_too_large_or_missing(self):
-        wheel = ("1.2.3", "--untagged", "--only", "wheel")
+        wheel = ("1.2.3", "--untagged", "--only", "wheels")
         makefile = self.repository / "Makefile"
-        makefile.write_text("wheel:\n\tmkdir -p build/dist; truncate -s 9M build/dist/flyball-1.2.3-py3.whl\n")
+        makefile.write_text("portable-wheels:\n\tmkdir -p build/wheels/portable/abi3 && "
+                            "truncate -s 9M build/wheels/portable/abi3/flyball-1.2.3-py3.whl\n")
         self.refuse("flyball-1.2.3-py3.whl has 9437184 bytes, and may have 8388608", *wheel)
-        makefile.write_text("wheel:\n\trm -f build/dist/*\n")
-        self.refuse("wheel left nothing like", *wheel)
-        makefile.write_text("wheel:\n\tfalse\n")
-        self.refuse("make wheel failed", *wheel)
+        makefile.write_text("portable-wheels:\n\trm -rf build/wheels\n")
+        self.refuse("wheels left nothing like", *wheel)
+        makefile.write_text("portable-wheels:\n\tfalse\n")
+        self.refuse("make portable-wheels failed", *wheel)
 
     @unittest.skipIf(shutil.which("gpg") is None, "gpg is not installed")
     def test_checksums_are_signed(self):
