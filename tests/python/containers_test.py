@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 
 import kubernetes_validate
 import pytest
@@ -258,6 +259,49 @@ def test_server_of_the_manifest_answers_its_probes(tmp_path):
     assert {path.name for path in (tmp_path / "var/lib/flyball-server").iterdir()} >= {"server.db", "server-history.db"}
 
 
+@pytest.mark.skipif(not (BUILD / "pipeline_trainer").exists(), reason="pipeline_trainer is not built")
+def test_trial_registers_its_job(tmp_path):
+    (container,) = manifest("examples/simulated.yaml")["spec"]["template"]["spec"]["containers"]
+    script = container["command"]
+    assert script[:2] == ["sh", "-euc"]
+    script = [*script[:2], script[2].replace("/tmp/", f"{tmp_path}/")]
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("flyball", "pipeline_trainer"):
+        (programs / name).symlink_to(BUILD / name)
+    port, uid = free_port(), str(uuid.uuid4())
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "FLYBALL_SIM": f"trial-{os.getpid()}-{uid[:8]}"}
+    values = {"FLYBALL_SERVER": f"127.0.0.1:{port}", "FLYBALL_REGISTRATION_TOKEN": TOKENS["registration-token"],
+              "JOB": "flyball-simulated-x7k2p", "JOB_TOKEN": uid}  # the pod's name and uid, as Kubernetes makes them
+    assert set(values) == {each["name"] for each in container["env"]}
+    write_secrets(tmp_path / "secrets", ["admin-token", "registration-token"], 0o400)
+    words = [PROGRAM, "serve", f"--listen=127.0.0.1:{port}", "--in-memory",
+             f"--admin-token-file={tmp_path}/secrets/admin-token",
+             f"--registration-token-file={tmp_path}/secrets/registration-token"]
+    log, text = tmp_path / "trial.log", ""
+    with running(words, environment, tmp_path / "server.log"):
+        with log.open("w") as out:
+            trial = subprocess.Popen(script, env={**environment, **values}, stdout=out, stderr=subprocess.STDOUT,
+                                     start_new_session=True)
+        try:
+            # All four ranks are known to the server, and hold leases of the agent.
+            for _ in range(2400):
+                assert trial.poll() is None, log.read_text()
+                with contextlib.suppress(OSError):
+                    text = get(port, f"/v1/jobs/{values['JOB']}", uid)[1]
+                if '"state":' in text and log.read_text().count("event=lease_granted") >= 4:
+                    break
+                time.sleep(0.05)
+            else:
+                raise AssertionError(f"{text}\n{log.read_text()}")
+        finally:
+            # With its agent and its trainers, whose GPUs go with the machine.
+            os.killpg(trial.pid, signal.SIGKILL)
+            trial.wait(60)
+            subprocess.run([PROGRAM, "sim", "down"], env=environment, check=True)
+    assert "Insufficient Permissions" not in log.read_text()
+
+
 def test_agent_is_no_more_than_its_unit_lets_it():
     unit = (SOURCE / "packaging/flyball-agent.service.in").read_text()
     allowed = re.search(r"^CapabilityBoundingSet=(.*)$", unit, re.MULTILINE)[1].split()
@@ -305,7 +349,7 @@ def test_dockerfile_copies_what_is_there():
             assert (SOURCE / source).exists() and source not in ignored
             continue
         assert words[0][len("--from="):] in stages
-        assert f"DESTDIR={source.removesuffix('/usr')} cmake --install build" in run
+        assert f"DESTDIR={source.removesuffix('/usr')} cmake --install /build" in run
     components = re.findall(r"--component (\w+)", run)
     assert components == ["program", "client", "sim"]
     rules = (SOURCE / "packaging/CMakeLists.txt").read_text()
