@@ -53,6 +53,7 @@ inline constexpr unsigned kNvmlArchTuring = 6;
 inline constexpr unsigned kNvmlArchAmpere = 7;
 inline constexpr unsigned kNvmlArchAda = 8;
 inline constexpr unsigned kNvmlArchHopper = 9;
+inline constexpr unsigned kNvmlArchBlackwell = 10;
 
 // nvmlClockType_t. Graphics and SM clocks are one clock on every board that the product knows.
 inline constexpr unsigned kNvmlClockGraphics = 0;

@@ -87,7 +87,10 @@ std::vector<std::string> gpu_models() { return data_file_names(kDeviceFolder); }
 GpuModel load_gpu_model(std::string_view name) {
   const std::vector<std::string> names = gpu_models();
   // The form factor may be left out where the papers leave it out.
-  const std::string_view full = name == "a100" ? "a100-pcie" : name == "h100" ? "h100-sxm" : name;
+  const std::string_view full = name == "a100"   ? "a100-pcie"
+                                : name == "h100" ? "h100-sxm"
+                                : name == "h200" ? "h200-sxm"
+                                                 : name;
   if (std::find(names.begin(), names.end(), full) == names.end()) {
     throw UsageError(fmt::format("unknown GPU '{}'; known are {}", name, fmt::join(names, ", ")));
   }

@@ -16,7 +16,7 @@
 namespace flyball {
 
 struct SynthRequest {
-  std::string gpu = "a100";            // of synth_gpus(), or the short names "a100" (PCIe) and "h100" (SXM)
+  std::string gpu = "a100";            // of synth_gpus(), or a short name: "a100" (PCIe), "h100", "h200" (SXM)
   std::string workload = "gpt3-1.3b";  // of synth_workloads()
   int stages = 4;                      // pipeline stages; one GPU of each is profiled
   double noise_relative = 0.0004;      // standard deviation of the measurement noise on each time and energy, 0 to 0.05

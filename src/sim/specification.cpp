@@ -31,9 +31,10 @@ struct NamedNumber {
 
 constexpr NamedNumber kBrands[] = {
     {"tesla", kNvmlBrandTesla}, {"geforce", kNvmlBrandGeforce}, {"nvidia", kNvmlBrandNvidia}};
-constexpr NamedNumber kArchitectures[] = {{"pascal", kNvmlArchPascal}, {"volta", kNvmlArchVolta},
-                                          {"turing", kNvmlArchTuring}, {"ampere", kNvmlArchAmpere},
-                                          {"ada", kNvmlArchAda},       {"hopper", kNvmlArchHopper}};
+constexpr NamedNumber kArchitectures[] = {
+    {"pascal", kNvmlArchPascal},      {"volta", kNvmlArchVolta}, {"turing", kNvmlArchTuring},
+    {"ampere", kNvmlArchAmpere},      {"ada", kNvmlArchAda},     {"hopper", kNvmlArchHopper},
+    {"blackwell", kNvmlArchBlackwell}};
 
 template <std::size_t Count>
 unsigned number_named(const DataTable& table, std::string_view key, const NamedNumber (&known)[Count]) {

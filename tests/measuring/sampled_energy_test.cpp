@@ -158,7 +158,8 @@ TEST_F(SampledEnergy, TellsBurstsThatACounterTooDearToReadOftenDoesNot) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, OfEveryModel,
-                         ::testing::Values("v100", "a100-pcie", "a100-sxm", "a40", "h100-sxm", "rtx3090"));
+                         ::testing::Values("v100", "a100-pcie", "a100-sxm", "a40", "h100-sxm", "h200-sxm", "b200",
+                                           "gb200", "rtx3090"));
 
 TEST_F(SampledEnergy, FindsTheSensorsPeriod) {
   begin("v100");

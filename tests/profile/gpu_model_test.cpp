@@ -124,6 +124,7 @@ TEST(GpuModel, ShippedModelsArePlausible) {
 TEST(GpuModel, ShortNamesAndUnknownNames) {
   EXPECT_EQ(load_gpu_model("a100").name, "a100-pcie");
   EXPECT_EQ(load_gpu_model("h100").name, "h100-sxm");
+  EXPECT_EQ(load_gpu_model("h200").name, "h200-sxm");
   expect_usage_error([] { (void)load_gpu_model("tpu"); }, "unknown GPU 'tpu'; known are a100-pcie, a100-sxm, a40");
 }
 

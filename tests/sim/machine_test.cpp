@@ -110,7 +110,8 @@ TEST(Machine, RefusesRequestsOutOfRange) {
 }
 
 TEST(Machine, EveryShippedModelHasABoard) {
-  for (const std::string gpu : {"v100", "a100-pcie", "a100-sxm", "a40", "h100-sxm", "rtx3090"}) {
+  for (const std::string gpu :
+       {"v100", "a100-pcie", "a100-sxm", "a40", "h100-sxm", "h200-sxm", "b200", "gb200", "rtx3090"}) {
     SCOPED_TRACE(gpu);
     MachineRequest request;
     request.gpu = gpu;

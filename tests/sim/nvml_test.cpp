@@ -175,6 +175,69 @@ TEST_F(Nvml, SaysWhatADeviceIs) {
   EXPECT_EQ(NVML(library_, nvmlDeviceGetArchitecture)(gpu(), nullptr), kNvmlErrorInvalidArgument);
 }
 
+// From the data sheets and what nvidia-smi shows on real boards (data/devices/ names each source).
+TEST_F(Nvml, BoardsOfTodayAreAsTheyArePublished) {
+  struct Published {
+    const char* model;
+    const char* product;
+    unsigned architecture;
+    int capability;
+    unsigned long long memory_mib;
+    unsigned sm_mhz;
+    unsigned memory_mhz;
+    unsigned limit_mw;
+    unsigned pci_device;
+  };
+  const Published all[] = {
+      {"h200", "NVIDIA H200", kNvmlArchHopper, 9, 143771, 1980, 3201, 700'000, 0x233510DE},
+      {"b200", "NVIDIA B200", kNvmlArchBlackwell, 10, 183359, 1965, 3996, 1'000'000, 0x290110DE},
+      {"gb200", "NVIDIA GB200", kNvmlArchBlackwell, 10, 189471, 2062, 3996, 1'200'000, 0x294110DE},
+  };
+  for (const Published& board : all) {
+    SCOPED_TRACE(board.model);
+    devices_.clear();
+    up(board.model, 1);
+    char name[kNvmlNameSize];
+    ASSERT_EQ(NVML(library_, nvmlDeviceGetName)(gpu(), name, sizeof(name)), kNvmlSuccess);
+    EXPECT_STREQ(name, board.product);
+    unsigned value = 0;
+    ASSERT_EQ(NVML(library_, nvmlDeviceGetArchitecture)(gpu(), &value), kNvmlSuccess);
+    EXPECT_EQ(value, board.architecture);
+    int major = 0;
+    int minor = 1;
+    ASSERT_EQ(NVML(library_, nvmlDeviceGetCudaComputeCapability)(gpu(), &major, &minor), kNvmlSuccess);
+    EXPECT_EQ(major, board.capability);
+    EXPECT_EQ(minor, 0);
+    NvmlMemory memory{};
+    ASSERT_EQ(NVML(library_, nvmlDeviceGetMemoryInfo)(gpu(), &memory), kNvmlSuccess);
+    EXPECT_EQ(memory.total, board.memory_mib << 20);
+    ASSERT_EQ(NVML(library_, nvmlDeviceGetMaxClockInfo)(gpu(), kNvmlClockSm, &value), kNvmlSuccess);
+    EXPECT_EQ(value, board.sm_mhz);
+    ASSERT_EQ(NVML(library_, nvmlDeviceGetMaxClockInfo)(gpu(), kNvmlClockMemory, &value), kNvmlSuccess);
+    EXPECT_EQ(value, board.memory_mhz);
+    ASSERT_EQ(NVML(library_, nvmlDeviceGetPowerManagementDefaultLimit)(gpu(), &value), kNvmlSuccess);
+    EXPECT_EQ(value, board.limit_mw);
+    NvmlPciInfo pci{};
+    ASSERT_EQ(NVML(library_, nvmlDeviceGetPciInfo_v3)(gpu(), &pci), kNvmlSuccess);
+    EXPECT_EQ(pci.pci_device_id, board.pci_device);
+    EXPECT_EQ(lock(board.sm_mhz, board.sm_mhz), kNvmlSuccess);
+    NVML(library_, nvmlShutdown)();
+  }
+}
+
+// What a real H200 drew without a program and while it waited, docs/manual/devices.md.
+TEST_F(Nvml, AnH200DrawsWhatARealOneDrew) {
+  up("h200", 1);
+  pass(10);
+  unsigned milliwatts = 0;
+  ASSERT_EQ(power(milliwatts), kNvmlSuccess);
+  EXPECT_NEAR(milliwatts, 86'000, kJitter);
+  ASSERT_EQ(flyball_sim_block(0), FLYBALL_SIM_OK);
+  pass(10);
+  ASSERT_EQ(power(milliwatts), kNvmlSuccess);
+  EXPECT_NEAR(milliwatts, 122'000, kJitter);
+}
+
 TEST_F(Nvml, ListsClocksFromTheHighest) {
   up("rtx3090");
   unsigned count = 0;
