@@ -185,6 +185,16 @@ struct NvmlProcess {  // nvmlProcessInfo_v2_t and nvmlProcessInfo_v3_t
 };
 static_assert(sizeof(NvmlProcess) == 24);
 
+struct NvmlProcessUtilization {  // nvmlProcessUtilizationSample_t, percent
+  unsigned pid;
+  unsigned long long timestamp_us;
+  unsigned sm;
+  unsigned memory;
+  unsigned encoder;
+  unsigned decoder;
+};
+static_assert(sizeof(NvmlProcessUtilization) == 32);
+
 union NvmlValue {
   double real;
   unsigned unsigned_int;
@@ -258,7 +268,12 @@ NvmlReturn nvmlDeviceGetMemoryInfo_v2(NvmlDevice device, NvmlMemory2* memory);
 NvmlReturn nvmlDeviceGetBAR1MemoryInfo(NvmlDevice device, NvmlBar1Memory* memory);
 NvmlReturn nvmlDeviceGetC2cModeInfoV(NvmlDevice device, NvmlC2cMode* mode);
 NvmlReturn nvmlDeviceGetMigMode(NvmlDevice device, unsigned* current, unsigned* pending);
+NvmlReturn nvmlDeviceIsMigDeviceHandle(NvmlDevice device, unsigned* is_instance);
 NvmlReturn nvmlDeviceGetEccMode(NvmlDevice device, unsigned* current, unsigned* pending);
+// Of corrected errors (0) or others (1), since the driver was loaded (0) or ever (1).
+NvmlReturn nvmlDeviceGetTotalEccErrors(NvmlDevice device, unsigned type, unsigned counter, unsigned long long* errors);
+NvmlReturn nvmlDeviceGetDriverModel(NvmlDevice device, unsigned* current, unsigned* pending);
+NvmlReturn nvmlDeviceGetDriverModel_v2(NvmlDevice device, unsigned* current, unsigned* pending);
 NvmlReturn nvmlDeviceGetComputeMode(NvmlDevice device, unsigned* mode);
 NvmlReturn nvmlDeviceGetDisplayMode(NvmlDevice device, unsigned* mode);
 NvmlReturn nvmlDeviceGetDisplayActive(NvmlDevice device, unsigned* active);
@@ -311,6 +326,11 @@ NvmlReturn nvmlDeviceGetTemperature(NvmlDevice device, unsigned sensor, unsigned
 NvmlReturn nvmlDeviceGetTemperatureV(NvmlDevice device, NvmlTemperature* temperature);
 NvmlReturn nvmlDeviceGetTemperatureThreshold(NvmlDevice device, unsigned threshold, unsigned* celsius);
 NvmlReturn nvmlDeviceGetUtilizationRates(NvmlDevice device, NvmlUtilization* utilization);
+// Samples after a time; `count` is the room in, the number out.
+NvmlReturn nvmlDeviceGetProcessUtilization(NvmlDevice device, NvmlProcessUtilization* samples, unsigned* count,
+                                           unsigned long long after_us);
+NvmlReturn nvmlDeviceGetEncoderUtilization(NvmlDevice device, unsigned* percent, unsigned* period_us);
+NvmlReturn nvmlDeviceGetDecoderUtilization(NvmlDevice device, unsigned* percent, unsigned* period_us);
 NvmlReturn nvmlDeviceGetComputeRunningProcesses(NvmlDevice device, unsigned* count, NvmlProcess1* processes);
 NvmlReturn nvmlDeviceGetComputeRunningProcesses_v2(NvmlDevice device, unsigned* count, NvmlProcess* processes);
 NvmlReturn nvmlDeviceGetComputeRunningProcesses_v3(NvmlDevice device, unsigned* count, NvmlProcess* processes);

@@ -1,9 +1,11 @@
 // The calls of the simulated vendor library that tell what a device is, and which processes use it.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <type_traits>
 
+#include "base/monotonic_time.h"
 #include "sim/nvml_calls.h"
 
 namespace flyball {
@@ -22,6 +24,17 @@ unsigned process_count(const BoardState& state) {
 
 NvmlReturn unsupported(NvmlDevice device, const char* call) {
   return on_state(device, call, [](const BoardSpec&, const BoardState&) { return kNvmlErrorNotSupported; });
+}
+
+// None of the simulated boards encodes or decodes videos. The period is what drivers answer.
+NvmlReturn give_no_video(NvmlDevice device, const char* call, unsigned* percent, unsigned* period_us) {
+  constexpr unsigned kPeriod = 167'000;
+  return on_state(device, call, [&](const BoardSpec&, const BoardState&) -> NvmlReturn {
+    if (percent == nullptr || period_us == nullptr) return kNvmlErrorInvalidArgument;
+    *percent = 0;
+    *period_us = kPeriod;
+    return kNvmlSuccess;
+  });
 }
 
 void describe_pci(const BoardSpec& spec, NvmlPciInfo& pci) {
@@ -174,6 +187,30 @@ NvmlReturn nvmlDeviceGetEccMode(NvmlDevice device, unsigned* current, unsigned* 
     return kNvmlSuccess;
   });
 }
+NvmlReturn nvmlDeviceGetTotalEccErrors(NvmlDevice device, unsigned type, unsigned counter, unsigned long long* errors) {
+  return on_state(device, "nvmlDeviceGetTotalEccErrors", [&](const BoardSpec& spec, const BoardState&) -> NvmlReturn {
+    if (type > 1 || counter > 1 || errors == nullptr) return kNvmlErrorInvalidArgument;
+    if (spec.brand == kNvmlBrandGeforce) return kNvmlErrorNotSupported;
+    *errors = 0;
+    return kNvmlSuccess;
+  });
+}
+NvmlReturn nvmlDeviceIsMigDeviceHandle(NvmlDevice device, unsigned* is_instance) {
+  return give(device, "nvmlDeviceIsMigDeviceHandle", is_instance, [](auto&, auto&) { return 0u; });
+}
+// A matter of Windows.
+NvmlReturn nvmlDeviceGetDriverModel(NvmlDevice device, unsigned*, unsigned*) {
+  return unsupported(device, "nvmlDeviceGetDriverModel");
+}
+NvmlReturn nvmlDeviceGetDriverModel_v2(NvmlDevice device, unsigned*, unsigned*) {
+  return unsupported(device, "nvmlDeviceGetDriverModel_v2");
+}
+NvmlReturn nvmlDeviceGetEncoderUtilization(NvmlDevice device, unsigned* percent, unsigned* period_us) {
+  return give_no_video(device, "nvmlDeviceGetEncoderUtilization", percent, period_us);
+}
+NvmlReturn nvmlDeviceGetDecoderUtilization(NvmlDevice device, unsigned* percent, unsigned* period_us) {
+  return give_no_video(device, "nvmlDeviceGetDecoderUtilization", percent, period_us);
+}
 NvmlReturn nvmlDeviceGetComputeMode(NvmlDevice device, unsigned* mode) {
   return give(device, "nvmlDeviceGetComputeMode", mode, [](auto&, auto&) { return 0u; });
 }
@@ -188,6 +225,39 @@ NvmlReturn nvmlDeviceGetMultiGpuBoard(NvmlDevice device, unsigned* multi) {
 }
 NvmlReturn nvmlDeviceGetFanSpeed(NvmlDevice device, unsigned*) { return unsupported(device, "nvmlDeviceGetFanSpeed"); }
 
+// One sample of each process, of now; those that compute share the board evenly, as their work does.
+NvmlReturn nvmlDeviceGetProcessUtilization(NvmlDevice device, NvmlProcessUtilization* samples, unsigned* count,
+                                           unsigned long long after_us) {
+  return on_state(device, "nvmlDeviceGetProcessUtilization", [&](const BoardSpec& spec, const BoardState& state) {
+    if (count == nullptr) return kNvmlErrorInvalidArgument;
+    const auto now_us = static_cast<unsigned long long>(read_clock(CLOCK_REALTIME) / 1'000);
+    if (process_count(state) == 0 || after_us >= now_us) return kNvmlErrorNotFound;
+    const unsigned room = samples == nullptr ? 0 : *count;
+    *count = process_count(state);
+    if (room < *count) return kNvmlErrorInsufficientSize;
+    const Utilisation board = utilisation_of(spec, state);
+    // Waiting in a collective is work, too: a kernel waits.
+    const auto works_of = [&](std::size_t process) {
+      return (state.processes[process].blocking > 0 ? 1 : 0) +
+             std::count_if(state.works.begin(), state.works.end(), [&](const SimWork& work) {
+               return work.state == WorkState::kRunning && work.process == process;
+             });
+    };
+    std::ptrdiff_t all = 0;
+    for (std::size_t i = 0; i < state.processes.size(); ++i) all += works_of(i);
+    for (std::size_t i = 0; i < state.processes.size(); ++i) {
+      if (state.processes[i].pid == 0) continue;
+      const double part = all == 0 ? 0.0 : static_cast<double>(works_of(i)) / static_cast<double>(all);
+      *samples++ = {static_cast<unsigned>(state.processes[i].pid),
+                    now_us,
+                    static_cast<unsigned>(std::lround(board.busy * part * 100)),
+                    static_cast<unsigned>(std::lround(board.memory * part * 100)),
+                    0,
+                    0};
+    }
+    return kNvmlSuccess;
+  });
+}
 NvmlReturn nvmlDeviceGetComputeRunningProcesses(NvmlDevice device, unsigned* count, NvmlProcess1* processes) {
   return give_processes(device, "nvmlDeviceGetComputeRunningProcesses", count, processes);
 }

@@ -238,6 +238,30 @@ TEST_F(Nvml, AnH200DrawsWhatARealOneDrew) {
   EXPECT_NEAR(milliwatts, 122'000, kJitter);
 }
 
+// What common monitors ask for besides power and clocks.
+TEST_F(Nvml, AnswersWhatMonitorsAsk) {
+  up("h100", 1);
+  unsigned long long errors = 7;
+  const auto ecc = NVML(library_, nvmlDeviceGetTotalEccErrors);
+  EXPECT_EQ(ecc(gpu(), 1, 0, &errors), kNvmlSuccess);
+  EXPECT_EQ(errors, 0u);
+  EXPECT_EQ(ecc(gpu(), 2, 0, &errors), kNvmlErrorInvalidArgument);
+  EXPECT_EQ(ecc(gpu(), 1, 0, nullptr), kNvmlErrorInvalidArgument);
+  unsigned percent = 7;
+  unsigned period = 0;
+  EXPECT_EQ(NVML(library_, nvmlDeviceGetEncoderUtilization)(gpu(), &percent, &period), kNvmlSuccess);
+  EXPECT_EQ(percent, 0u);
+  EXPECT_GT(period, 0u);
+  EXPECT_EQ(NVML(library_, nvmlDeviceGetDecoderUtilization)(gpu(), &percent, nullptr), kNvmlErrorInvalidArgument);
+  EXPECT_EQ(NVML(library_, nvmlDeviceGetDriverModel_v2)(gpu(), &percent, &period), kNvmlErrorNotSupported);
+  unsigned count = 0;
+  EXPECT_EQ(NVML(library_, nvmlDeviceGetProcessUtilization)(gpu(), nullptr, &count, 0), kNvmlErrorNotFound);
+  devices_.clear();
+  NVML(library_, nvmlShutdown)();
+  up("rtx3090", 1);
+  EXPECT_EQ(ecc(gpu(), 1, 0, &errors), kNvmlErrorNotSupported) << "GeForce boards have no error correction";
+}
+
 TEST_F(Nvml, ListsClocksFromTheHighest) {
   up("rtx3090");
   unsigned count = 0;
@@ -449,6 +473,16 @@ TEST_F(Nvml, ReportsProcessesUtilisationAndReasons) {
   NvmlUtilization busy{};
   ASSERT_EQ(NVML(library_, nvmlDeviceGetUtilizationRates)(gpu(), &busy), kNvmlSuccess);
   EXPECT_EQ(busy.gpu, 100u);
+  const auto utilization = NVML(library_, nvmlDeviceGetProcessUtilization);
+  count = 0;
+  EXPECT_EQ(utilization(gpu(), nullptr, &count, 0), kNvmlErrorInsufficientSize);
+  ASSERT_EQ(count, 1u);
+  NvmlProcessUtilization share{};
+  ASSERT_EQ(utilization(gpu(), &share, &count, 0), kNvmlSuccess);
+  EXPECT_EQ(share.pid, static_cast<unsigned>(::getpid()));
+  EXPECT_EQ(share.sm, 100u);
+  EXPECT_EQ(utilization(gpu(), &share, &count, share.timestamp_us + 3'600'000'000), kNvmlErrorNotFound);
+  EXPECT_EQ(utilization(gpu(), &share, nullptr, 0), kNvmlErrorInvalidArgument);
   ASSERT_EQ(NVML(library_, nvmlDeviceGetCurrentClocksThrottleReasons)(gpu(), &reasons), kNvmlSuccess);
   EXPECT_EQ(reasons, kNvmlReasonNone);
   ASSERT_EQ(flyball_sim_fault(0, "hot"), FLYBALL_SIM_OK);
