@@ -26,7 +26,7 @@ export CCACHE_NOHASHDIR := 1
 .DEFAULT_GOAL := help
 .PHONY: help setup build test way-in python demo slurm-demo slurm-build slurm slurm-kills slurm-trace \
   tarball portable-wheels check-tarball bench peers paper-tables real-runs measured-tables \
-  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page sdist check-wheel deb check-deb site clean
+  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page sdist sim-wheel others check-wheel deb check-deb site clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -61,6 +61,17 @@ sdist: python ## the Python package's sources in build/dist
 	$(STEP) "Build build/dist" build/logs/dist.log sh -c 'rm -rf build/dist && mkdir -p build/dist && \
 	  PYTHONPATH=python/build_backend build/python-venv/bin/python -c \
 	    "import flyball_build; flyball_build.build_sdist(\"build/dist\")"'
+
+sim-wheel: setup ## build the wheel flyball-sim, simulated GPUs alone, into build/dist (needs PyPI)
+	$(STEP) "Configure build/" build/logs/configure.log cmake --preset release
+	$(STEP) "Build the program and the libraries of simulated GPUs" build/logs/sim-build.log \
+	  cmake --build build -j $(JOBS) --target flyball_sim_program
+	@scripts/sim_wheel
+
+others: sim-wheel ## run nvitop, gpustat, CodeCarbon, Zeus and others on the simulated GPUs of that wheel (needs PyPI)
+	@scripts/python_env others tests/others/requirements.txt
+	@build/others-venv/bin/pip install --disable-pip-version-check -q --no-deps --force-reinstall build/dist/flyball_sim-*.whl
+	@build/others-venv/bin/python -B tests/others/others_test.py --command build/others-venv/bin/flyball-sim --verbose
 
 check-wheel: setup ## build the Python wheels and use them in clean environments without a compiler (needs PyPI)
 	@scripts/check_wheel

@@ -20,6 +20,7 @@ void add_devices_command(const Command& program);
 void add_run_command(const Command& program);
 void add_record_command(const Command& program);
 void add_sim_command(const Command& program);
+void add_sim_commands(const Command& parent);  // what is below `sim`
 void add_agent_command(const Command& program);
 void add_top_command(const Command& program);
 void add_jobs_command(const Command& program);

@@ -19,7 +19,8 @@
 #include "cli/console.h"
 #include "cli/option_values.h"
 #include "draw/text_table.h"
-#include "profile/synth.h"
+#include "profile/gpu_model.h"
+#include "profile/workload_model.h"
 #include "sim/powercap.h"
 #include "sim/raised_machine.h"
 #include "sim/workload.h"
@@ -117,24 +118,23 @@ void run_up(UpOptions& options) {
                                {"of_other_user", owner.empty() ? ordered_json() : ordered_json(owner)}};
     return print_result(json.dump(2) + "\n");
   }
-  print_result(fmt::format("{} {}{}\nuse it in this shell:  eval \"$(flyball sim env{})\"\n", description,
+  print_result(fmt::format("{} {}{}\nuse it in this shell:  eval \"$({} env{})\"\n", description,
                            raised.was_up ? "was up already" : "is up",
                            owner.empty() ? "" : fmt::format(", made by {}: only they and root can take it down", owner),
-                           options.common.name ? " --name " + *options.common.name : ""));
+                           as_typed("flyball sim"), options.common.name ? " --name " + *options.common.name : ""));
 }
 
 void add_up(const Command& parent) {
   const Command command = parent.add_subcommand("up", "make a simulated machine that every process sees");
   const auto options = std::make_shared<UpOptions>();
   add_value(command, "--gpus", options->request.gpus, parse_board_count, "N", "number of boards, 1 to 16 (default 4)");
-  command.add_option("--model", options->request.gpu, "GPU model, see flyball profile synth --list (default a100)")
-      .type_name("NAME")
-      .suggests(synth_gpus());
+  const std::string models = fmt::format("GPU model (default a100): {}", fmt::join(gpu_models(), ", "));
+  command.add_option("--model", options->request.gpu, models).type_name("NAME").suggests(gpu_models());
   command
       .add_option("--workload", options->request.workload,
-                  "model whose forward and backward the boards work at, see that list")
+                  "model whose forward and backward the boards work at, such as gpt3-1.3b")
       .type_name("NAME")
-      .suggests(synth_workloads());
+      .suggests(workload_models());
   add_value(command, "--time-scale", options->request.time_scale, parse_scale, "X",
             "simulated seconds per second (default 1); 0: time stands still until told");
   command.add_flag("--ideal", options->ideal,
@@ -149,11 +149,11 @@ void add_up(const Command& parent) {
             "value at which the counters of that tree wrap, in microjoules");
   add_common(command, options->common);
   command.footer(
-      "A machine that is up with the same options is left as it is.\n\n"
-      "Examples:\n"
-      "  flyball sim up --gpus 4 --model a100\n"
-      "  flyball sim up --model a40 --workload gpt3-1.3b --powercap /dev/shm/powercap\n"
-      "  flyball sim up --name test --gpus 1 --time-scale 20");
+      as_typed("A machine that is up with the same options is left as it is.\n\n"
+               "Examples:\n"
+               "  flyball sim up --gpus 4 --model a100\n"
+               "  flyball sim up --model a40 --workload gpt3-1.3b --powercap /dev/shm/powercap\n"
+               "  flyball sim up --name test --gpus 1 --time-scale 20"));
   command.callback([options] { run_up(*options); });
 }
 
@@ -163,7 +163,7 @@ void add_down(const Command& parent) {
   const Command command = parent.add_subcommand("down", "take a simulated machine down");
   const auto options = std::make_shared<CommonOptions>();
   add_common(command, *options);
-  command.footer("Programs that use it see their GPUs lost.\n\nExamples:\n  flyball sim down");
+  command.footer(as_typed("Programs that use it see their GPUs lost.\n\nExamples:\n  flyball sim down"));
   command.callback([options] {
     const bool was_up = lower_machine(options->machine_name());
     if (options->json()) return print_result(ordered_json({{"was_up", was_up}}).dump(2) + "\n");
@@ -263,11 +263,11 @@ void add_status(const Command& parent) {
   const auto options = std::make_shared<CommonOptions>();
   add_common(command, *options);
   command.footer(
-      "'power' and 'energy' are what the boards really draw, 'sensed' is what their\n"
-      "sensors show.\n\n"
-      "Examples:\n"
-      "  flyball sim status\n"
-      "  flyball sim status --format json");
+      as_typed("'power' and 'energy' are what the boards really draw, 'sensed' is what their\n"
+               "sensors show.\n\n"
+               "Examples:\n"
+               "  flyball sim status\n"
+               "  flyball sim status --format json"));
   command.callback([options] {
     const std::shared_ptr<Machine> machine = required_machine(options->machine_name());
     print_result(options->json() ? status_json(*machine) : status_text(*machine));
@@ -280,7 +280,7 @@ void add_env(const Command& parent) {
   const Command command = parent.add_subcommand("env", "shell lines that let programs see the simulated machine");
   const auto options = std::make_shared<CommonOptions>();
   add_common(command, *options);
-  command.footer("Examples:\n  eval \"$(flyball sim env)\"\n  flyball sim env --format json");
+  command.footer(as_typed("Examples:\n  eval \"$(flyball sim env)\"\n  flyball sim env --format json"));
   command.callback([options] {
     const std::shared_ptr<Machine> machine = required_machine(options->machine_name());
     const std::string folder = simulated_library_folder();
@@ -365,9 +365,9 @@ void add_work(const Command& parent) {
              "kind of load: forward (default), backward, transfer, load, or blocking: waiting in a collective");
   add_common(command, options->common);
   command.footer(
-      "Examples:\n"
-      "  flyball sim work --gpu 0 --seconds 5\n"
-      "  flyball sim work --gpu 1 --kind backward --seconds 250ms --format json");
+      as_typed("Examples:\n"
+               "  flyball sim work --gpu 0 --seconds 5\n"
+               "  flyball sim work --gpu 1 --kind backward --seconds 250ms --format json"));
   command.callback([options] { run_work(*options); });
 }
 
@@ -388,7 +388,7 @@ struct FaultOptions {
     throw UsageError(fmt::format("'{}': the simulated library has no call {} that could fail{}", text, call,
                                  nearest.empty() ? "; * is every call" : fmt::format("; did you mean {}?", nearest)));
   }
-  throw UsageError(fmt::format("'{}' is no fault; see: flyball sim fault --help", text));
+  throw UsageError(fmt::format("'{}' is no fault; see: {} fault --help", text, as_typed("flyball sim")));
 }
 
 void run_fault(const FaultOptions& options) {
@@ -396,7 +396,7 @@ void run_fault(const FaultOptions& options) {
   const std::size_t gpu = options.gpu.value_or(0);
   require_board(*machine, gpu);
   if (options.faults.empty() && !options.clear)
-    throw UsageError("name a fault, or --clear; see: flyball sim fault --help");
+    throw UsageError(as_typed("name a fault, or --clear; see: flyball sim fault --help"));
   std::vector<SimFault> parsed;
   for (const std::string& text : options.faults) {
     const std::optional<SimFault> fault = parse_fault(text);
@@ -416,7 +416,7 @@ void add_fault_command(const Command& parent) {
   add_value(command, "--gpu", options->gpu, parse_index, "INDEX", "index of the board (default 0)");
   command.add_flag("--clear", options->clear, "first take back all faults of the board");
   add_common(command, options->common, false);
-  command.footer(
+  command.footer(as_typed(
       "Faults:\n"
       "  lost               every call answers that the GPU is lost; its work fails\n"
       "  error:CALL=CODE    that NVML call answers that number; * is every call on a GPU\n"
@@ -433,7 +433,7 @@ void add_fault_command(const Command& parent) {
       "Examples:\n"
       "  flyball sim fault --gpu 1 lost\n"
       "  flyball sim fault error:nvmlDeviceSetGpuLockedClocks=4\n"
-      "  flyball sim fault --gpu 1 --clear");
+      "  flyball sim fault --gpu 1 --clear"));
   command.callback([options] { run_fault(*options); });
 }
 
@@ -453,15 +453,18 @@ void add_powercap(const Command& parent) {
 
 }  // namespace
 
+void add_sim_commands(const Command& parent) {
+  add_up(parent);
+  add_down(parent);
+  add_status(parent);
+  add_env(parent);
+  add_work(parent);
+  add_fault_command(parent);
+  add_powercap(parent);
+}
+
 void add_sim_command(const Command& program) {
-  const Command command = program.add_subcommand("sim", "simulated GPUs behind the vendor's own interface");
-  add_up(command);
-  add_down(command);
-  add_status(command);
-  add_env(command);
-  add_work(command);
-  add_fault_command(command);
-  add_powercap(command);
+  add_sim_commands(program.add_subcommand("sim", "simulated GPUs behind the vendor's own interface"));
 }
 
 }  // namespace flyball

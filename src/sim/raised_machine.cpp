@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -47,6 +48,14 @@ fs::path own_program() {
   return program;
 }
 
+// The program that has the commands of `flyball sim` alone (cli/sim_main.cpp), and what it is called by.
+constexpr const char* kSmallProgram = "flyball-sim";
+
+bool is_small_program() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).filename() == kSmallProgram;
+}
+
 // Starts `flyball sim powercap` on its own, away from this terminal, and waits until its counters stand.
 void start_powercap_writer(Machine& machine) {
   const std::string program = own_program().string();
@@ -60,7 +69,11 @@ void start_powercap_writer(Machine& machine) {
     // A pipe of the caller's must not stay open for as long as the machine is up. glibc has the call since 2.34 only.
     (void)::syscall(SYS_close_range, 3U, ~0U, 0U);
     if (::chdir("/") != 0) ::_exit(126);
-    ::execl(program.c_str(), "flyball", "sim", "powercap", "--name", name.c_str(), nullptr);
+    if (is_small_program()) {
+      ::execl(program.c_str(), kSmallProgram, "powercap", "--name", name.c_str(), nullptr);
+    } else {
+      ::execl(program.c_str(), "flyball", "sim", "powercap", "--name", name.c_str(), nullptr);
+    }
     ::_exit(127);
   }
   const auto deadline = Clock::now() + kPatience;
@@ -102,15 +115,15 @@ RaisedMachine raise_machine(const MachineRequest& request) {
   }
   if (machine == nullptr) {
     if (standing == nullptr) {
-      throw SystemError(fmt::format("{} was left half made; take it down: flyball sim down{}",
-                                    spoken_name(request.name), request.name.empty() ? "" : " --name " + request.name));
+      throw SystemError(fmt::format("{} was left half made; take it down: {} down{}", spoken_name(request.name),
+                                    as_typed("flyball sim"), request.name.empty() ? "" : " --name " + request.name));
     }
     if (spec.description == standing->shared().description) return {standing, true};
     throw UsageError(
         fmt::format("{} is up already with {}, not {}\n  {}", spoken_name(request.name), standing->shared().description,
                     spec.description,
                     foreign_owner(*standing).empty()
-                        ? std::string("take it down first (flyball sim down), or give this one a --name")
+                        ? as_typed("take it down first (flyball sim down), or give this one a --name")
                         : fmt::format("it belongs to {}: give this one a --name", foreign_owner(*standing))));
   }
   if (!spec.powercap.empty()) {
@@ -136,8 +149,8 @@ bool lower_machine(const std::string& name) {
   } catch (const MachineOfOther& other) {
     throw SystemError(
         fmt::format("{} belongs to {}: it was left as it is; let that user or root take it down, or make "
-                    "one of your own with: flyball sim up --name NAME",
-                    spoken_name(name), user_text(other.owner())));
+                    "one of your own with: {} up --name NAME",
+                    spoken_name(name), user_text(other.owner()), as_typed("flyball sim")));
   }
   if (machine == nullptr) return true;
   const std::int32_t writer = machine->shared().powercap_pid.load();
@@ -151,10 +164,19 @@ bool lower_machine(const std::string& name) {
 std::shared_ptr<Machine> required_machine(const std::string& name) {
   std::shared_ptr<Machine> machine = Machine::open(name);
   if (machine == nullptr) {
-    throw UsageError(fmt::format("{} is not up; bring it up with: flyball sim up{}", spoken_name(name),
+    throw UsageError(fmt::format("{} is not up; bring it up with: {} up{}", spoken_name(name), as_typed("flyball sim"),
                                  name.empty() ? "" : " --name " + name));
   }
   return machine;
+}
+
+std::string as_typed(std::string text) {
+  constexpr std::string_view kWords = "flyball sim";
+  if (!is_small_program()) return text;
+  for (std::size_t at = text.find(kWords); at != std::string::npos; at = text.find(kWords, at + 1)) {
+    text.replace(at, kWords.size(), kSmallProgram);
+  }
+  return text;
 }
 
 std::string simulated_library_folder() {

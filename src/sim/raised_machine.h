@@ -28,6 +28,10 @@ bool lower_machine(const std::string& name);
 // Returns the machine of that name. Throws UsageError, which says how to make one, where there is none.
 [[nodiscard]] std::shared_ptr<Machine> required_machine(const std::string& name);
 
+// Returns the text with "flyball sim" as its reader has to type it: "flyball-sim" in the program that has these
+// commands alone.
+[[nodiscard]] std::string as_typed(std::string text);
+
 // Returns the folder of the simulated vendor library beside this program, which LD_LIBRARY_PATH has to name. Throws
 // SystemError where it is not there.
 [[nodiscard]] std::string simulated_library_folder();
