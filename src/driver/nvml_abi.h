@@ -195,6 +195,46 @@ struct NvmlProcessUtilization {  // nvmlProcessUtilizationSample_t, percent
 };
 static_assert(sizeof(NvmlProcessUtilization) == 32);
 
+// Power profiles for kinds of work, from Blackwell on (NVML 12.6). Bit k % 32 of word k / 32 stands for profile k.
+inline constexpr unsigned kNvmlPowerProfileMaxP = 0;  // most performance
+inline constexpr unsigned kNvmlPowerProfileMaxQ = 1;  // most performance for the energy
+struct NvmlMask255 {                                  // nvmlMask255_t
+  unsigned words[8];
+};
+
+inline constexpr unsigned kNvmlPowerProfileVersion1 = 0x0100002C;
+struct NvmlPowerProfile {  // nvmlWorkloadPowerProfileInfo_v1_t
+  unsigned version;        // kNvmlPowerProfileVersion1
+  unsigned id;
+  unsigned priority;
+  NvmlMask255 conflicting;
+};
+static_assert(sizeof(NvmlPowerProfile) == 44);
+
+inline constexpr unsigned kNvmlPowerProfilesVersion1 = 0x01002BF8;
+struct NvmlPowerProfiles {  // nvmlWorkloadPowerProfileProfilesInfo_v1_t
+  unsigned version;         // kNvmlPowerProfilesVersion1
+  NvmlMask255 supported;
+  NvmlPowerProfile profiles[255];
+};
+static_assert(sizeof(NvmlPowerProfiles) == 11256);
+
+inline constexpr unsigned kNvmlCurrentProfilesVersion1 = 0x01000064;
+struct NvmlCurrentProfiles {  // nvmlWorkloadPowerProfileCurrentProfiles_v1_t
+  unsigned version;           // kNvmlCurrentProfilesVersion1
+  NvmlMask255 supported;
+  NvmlMask255 requested;
+  NvmlMask255 enforced;
+};
+static_assert(sizeof(NvmlCurrentProfiles) == 100);
+
+inline constexpr unsigned kNvmlRequestedProfilesVersion1 = 0x01000024;
+struct NvmlRequestedProfiles {  // nvmlWorkloadPowerProfileRequestedProfiles_v1_t
+  unsigned version;             // kNvmlRequestedProfilesVersion1
+  NvmlMask255 requested;
+};
+static_assert(sizeof(NvmlRequestedProfiles) == 36);
+
 union NvmlValue {
   double real;
   unsigned unsigned_int;
@@ -318,6 +358,12 @@ NvmlReturn nvmlDeviceGetPowerManagementLimitConstraints(NvmlDevice device, unsig
                                                         unsigned* maximum_milliwatts);
 NvmlReturn nvmlDeviceGetEnforcedPowerLimit(NvmlDevice device, unsigned* milliwatts);
 NvmlReturn nvmlDeviceSetPowerManagementLimit(NvmlDevice device, unsigned milliwatts);
+
+// Power profiles. What is requested is added to what was; of those that conflict, the board enforces one.
+NvmlReturn nvmlDeviceWorkloadPowerProfileGetProfilesInfo(NvmlDevice device, NvmlPowerProfiles* profiles);
+NvmlReturn nvmlDeviceWorkloadPowerProfileGetCurrentProfiles(NvmlDevice device, NvmlCurrentProfiles* profiles);
+NvmlReturn nvmlDeviceWorkloadPowerProfileSetRequestedProfiles(NvmlDevice device, NvmlRequestedProfiles* profiles);
+NvmlReturn nvmlDeviceWorkloadPowerProfileClearRequestedProfiles(NvmlDevice device, NvmlRequestedProfiles* profiles);
 
 // The rest of the state.
 NvmlReturn nvmlDeviceGetPersistenceMode(NvmlDevice device, unsigned* mode);

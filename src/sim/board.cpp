@@ -43,6 +43,9 @@ Nanoseconds end_of_ramp_step(const BoardSpec& spec, const BoardState& state) {
 // The clock that work is asked to run at. A ramp has steps of equal length, each with the clock of its middle.
 Megahertz target_clock(const BoardSpec& spec, const BoardState& state) {
   Megahertz clock = set_clock(spec, state.applied);
+  if (enforced_profiles(state.applied.power_profiles) == kSimMaxQ) {
+    clock = std::min(clock, supported_clock(spec, spec.maximum * kSimMaxQClock));
+  }
   if (state.ramp_from.value() > 0.0) {
     const Nanoseconds step = std::max<Nanoseconds>(1, spec.character.ramp / kRampSteps);
     const Nanoseconds passed = (state.now - state.ramp_begin) / step;

@@ -134,7 +134,19 @@ struct BoardSettings {
   Megahertz memory_lock_maximum;
   Megahertz application;
   Watts power_limit;
+  std::uint32_t power_profiles;  // the vendor's numbers, as a set of bits
 };
+
+// The power profiles of simulated boards, from Blackwell on: Max-P, which changes nothing, and Max-Q, which holds the
+// SM clock down. They conflict, and Max-P, whose priority is the first, is enforced where both are requested. All of it
+// is assumed: what the profiles of real boards do is not published.
+inline constexpr std::uint32_t kSimMaxP = 1u << 0;
+inline constexpr std::uint32_t kSimMaxQ = 1u << 1;
+inline constexpr double kSimMaxQClock = 0.85;  // of the highest
+
+[[nodiscard]] constexpr std::uint32_t enforced_profiles(std::uint32_t requested) {
+  return (requested & kSimMaxP) != 0 ? kSimMaxP : requested;
+}
 
 struct SimProcess {
   std::int32_t pid;  // 0: the slot is free
@@ -189,7 +201,7 @@ struct SimFault {
   SimFaultKind kind;
   unsigned code;  // a vendor's error number
   double value;
-  char call[48];  // the vendor's name of the call; "*" for every one
+  char call[56];  // the vendor's name of the call; "*" for every one
 };
 
 // A sample of the board's past, for its sensors: sums since it was switched on.

@@ -24,7 +24,7 @@
 namespace flyball {
 
 inline constexpr std::size_t kSimBoards = 16;
-inline constexpr std::uint32_t kSimLayoutVersion = 4;
+inline constexpr std::uint32_t kSimLayoutVersion = 5;
 
 // Simulated time at which a machine starts: sensors can look back on idling from the beginning.
 inline constexpr Nanoseconds kSimStart = 2'000'000'000;

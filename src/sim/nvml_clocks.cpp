@@ -1,6 +1,7 @@
 // The calls of the simulated vendor library that tell clocks, power, energy and temperature, and those that set them.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <vector>
 
 #include "base/monotonic_time.h"
@@ -67,6 +68,29 @@ NvmlReturn give_clocks(unsigned* count, unsigned* mhz, unsigned number, At at) {
   if (room < number) return kNvmlErrorInsufficientSize;
   for (unsigned i = 0; i < number; ++i) mhz[i] = to_mhz(at(i));
   return kNvmlSuccess;
+}
+
+constexpr std::uint32_t kProfiles = kSimMaxP | kSimMaxQ;
+
+NvmlMask255 to_mask(std::uint32_t profiles) { return {{profiles, 0, 0, 0, 0, 0, 0, 0}}; }
+
+bool has_profiles(const BoardSpec& spec) { return spec.architecture >= kNvmlArchBlackwell; }
+
+// change(profiles of the settings, those of the request) makes the change.
+template <class Change>
+NvmlReturn change_profiles(NvmlDevice device, const char* call, const NvmlRequestedProfiles* request, Change change) {
+  if (request == nullptr) return kNvmlErrorInvalidArgument;
+  if (request->version != kNvmlRequestedProfilesVersion1) return kNvmlErrorArgumentVersionMismatch;
+  const NvmlMask255 asked = request->requested;
+  const bool known =
+      (asked.words[0] & ~kProfiles) == 0 &&
+      std::all_of(std::begin(asked.words) + 1, std::end(asked.words), [](unsigned word) { return word == 0; });
+  return change_settings(device, call, [&](const BoardSpec& spec, BoardSettings& settings) -> NvmlReturn {
+    if (!has_profiles(spec)) return kNvmlErrorNotSupported;
+    if (!known) return kNvmlErrorInvalidArgument;
+    change(settings.power_profiles, asked.words[0]);
+    return kNvmlSuccess;
+  });
 }
 
 bool has_memory_clock(const BoardSpec& spec, unsigned mhz) {
@@ -440,6 +464,43 @@ NvmlReturn nvmlDeviceGetUtilizationRates(NvmlDevice device, NvmlUtilization* uti
                                     static_cast<unsigned>(std::lround(now.memory * 100))};
                     return kNvmlSuccess;
                   });
+}
+
+NvmlReturn nvmlDeviceWorkloadPowerProfileGetProfilesInfo(NvmlDevice device, NvmlPowerProfiles* profiles) {
+  return on_state(device, "nvmlDeviceWorkloadPowerProfileGetProfilesInfo",
+                  [&](const BoardSpec& spec, const BoardState&) -> NvmlReturn {
+                    if (profiles == nullptr) return kNvmlErrorInvalidArgument;
+                    if (profiles->version != kNvmlPowerProfilesVersion1) return kNvmlErrorArgumentVersionMismatch;
+                    if (!has_profiles(spec)) return kNvmlErrorNotSupported;
+                    *profiles = {};
+                    profiles->version = kNvmlPowerProfilesVersion1;
+                    profiles->supported = to_mask(kProfiles);
+                    for (const unsigned id : {kNvmlPowerProfileMaxP, kNvmlPowerProfileMaxQ}) {
+                      const std::uint32_t others = kProfiles & ~(1u << id);
+                      profiles->profiles[id] = {kNvmlPowerProfileVersion1, id, id, to_mask(others)};
+                    }
+                    return kNvmlSuccess;
+                  });
+}
+NvmlReturn nvmlDeviceWorkloadPowerProfileGetCurrentProfiles(NvmlDevice device, NvmlCurrentProfiles* profiles) {
+  return on_state(device, "nvmlDeviceWorkloadPowerProfileGetCurrentProfiles",
+                  [&](const BoardSpec& spec, const BoardState& state) -> NvmlReturn {
+                    if (profiles == nullptr) return kNvmlErrorInvalidArgument;
+                    if (profiles->version != kNvmlCurrentProfilesVersion1) return kNvmlErrorArgumentVersionMismatch;
+                    if (!has_profiles(spec)) return kNvmlErrorNotSupported;
+                    profiles->supported = to_mask(kProfiles);
+                    profiles->requested = to_mask(state.requested.power_profiles);
+                    profiles->enforced = to_mask(enforced_profiles(state.applied.power_profiles));
+                    return kNvmlSuccess;
+                  });
+}
+NvmlReturn nvmlDeviceWorkloadPowerProfileSetRequestedProfiles(NvmlDevice device, NvmlRequestedProfiles* profiles) {
+  return change_profiles(device, "nvmlDeviceWorkloadPowerProfileSetRequestedProfiles", profiles,
+                         [](std::uint32_t& held, std::uint32_t asked) { held |= asked; });
+}
+NvmlReturn nvmlDeviceWorkloadPowerProfileClearRequestedProfiles(NvmlDevice device, NvmlRequestedProfiles* profiles) {
+  return change_profiles(device, "nvmlDeviceWorkloadPowerProfileClearRequestedProfiles", profiles,
+                         [](std::uint32_t& held, std::uint32_t asked) { held &= ~asked; });
 }
 
 }  // extern "C"

@@ -39,11 +39,11 @@ def run(words, environment=None, **options):
 
 
 class Machine:
-    """Two ideal H100s, the environment in which programs see them, and what only the simulator knows."""
+    """Two ideal boards, the environment in which programs see them, and what only the simulator knows."""
 
-    def __init__(self):
+    def __init__(self, model="h100"):
         self.name = f"others-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        run([*COMMAND, "up", "--gpus", "2", "--model", "h100", "--ideal", "--name", self.name])
+        run([*COMMAND, "up", "--gpus", "2", "--model", model, "--ideal", "--name", self.name])
         shown = json.loads(run([*COMMAND, "env", "--name", self.name, "--format", "json"]))
         self.environment = {**os.environ, **shown, "FLYBALL_SIM_PRIVILEGED": "1", "NO_COLOR": "1", "COLUMNS": "100"}
 
@@ -123,6 +123,27 @@ print(n.nvmlDeviceGetCount(), n.nvmlDeviceGetName(gpu), n.nvmlDeviceGetPowerMana
 """)
         self.assertEqual(shown.strip(), f"2, {NAME}, 400000, 1980")
         self.assertEqual(self.machine.status()[1]["locked"], "1005-1005")
+
+    def test_power_profiles_of_blackwell(self):
+        """The layouts and versions of NVIDIA's package: what it sets and reads has to be the same."""
+        self.machine = Machine("b200")
+        self.addCleanup(self.machine.down)
+        shown = self.machine.script("""
+from ctypes import byref
+import pynvml as n
+n.nvmlInit()
+gpu = n.nvmlDeviceGetHandleByIndex(0)
+info = n.c_nvmlWorkloadPowerProfileProfilesInfo_v1_t()
+n.nvmlDeviceWorkloadPowerProfileGetProfilesInfo(gpu, byref(info))
+wanted = n.c_nvmlWorkloadPowerProfileRequestedProfiles_v1_t()
+wanted.requestedProfilesMask.mask[0] = 1 << n.NVML_POWER_PROFILE_MAX_Q
+n.nvmlDeviceWorkloadPowerProfileSetRequestedProfiles(gpu, byref(wanted))
+current = n.c_nvmlWorkloadPowerProfileCurrentProfiles_v1_t()
+n.nvmlDeviceWorkloadPowerProfileGetCurrentProfiles(gpu, byref(current))
+print(info.perfProfilesMask.mask[0], info.perfProfile[1].profileId, info.perfProfile[1].conflictingmask.mask[0],
+      current.requestedProfilesMask.mask[0], current.enforcedProfilesMask.mask[0])
+""")
+        self.assertEqual(shown.split(), ["3", "1", "1", "2", "2"])
 
     def energy_of(self, measure):
         """Runs a script that measures what `work()` takes, and returns what it prints and what board 0 really took."""

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <regex>
 #include <set>
 #include <string>
@@ -260,6 +261,56 @@ TEST_F(Nvml, AnswersWhatMonitorsAsk) {
   NVML(library_, nvmlShutdown)();
   up("rtx3090", 1);
   EXPECT_EQ(ecc(gpu(), 1, 0, &errors), kNvmlErrorNotSupported) << "GeForce boards have no error correction";
+}
+
+// Max-Q holds a B200 at 0.85 of 1965 MHz: 1670.25, of which 1665 is the next in steps of 15 from above.
+TEST_F(Nvml, APowerProfileHoldsTheClockDown) {
+  up("b200", 1);
+  auto info = std::make_unique<NvmlPowerProfiles>();
+  const auto list = NVML(library_, nvmlDeviceWorkloadPowerProfileGetProfilesInfo);
+  EXPECT_EQ(list(gpu(), info.get()), kNvmlErrorArgumentVersionMismatch);
+  info->version = kNvmlPowerProfilesVersion1;
+  ASSERT_EQ(list(gpu(), info.get()), kNvmlSuccess);
+  EXPECT_EQ(info->supported.words[0], 0b11u);
+  EXPECT_EQ(info->profiles[1].id, kNvmlPowerProfileMaxQ);
+  EXPECT_EQ(info->profiles[1].conflicting.words[0], 0b01u);
+
+  const auto set = NVML(library_, nvmlDeviceWorkloadPowerProfileSetRequestedProfiles);
+  const auto clear = NVML(library_, nvmlDeviceWorkloadPowerProfileClearRequestedProfiles);
+  NvmlRequestedProfiles max_p{kNvmlRequestedProfilesVersion1, {{0b01}}};
+  NvmlRequestedProfiles max_q{kNvmlRequestedProfilesVersion1, {{0b10}}};
+  NvmlCurrentProfiles current{};
+  current.version = kNvmlCurrentProfilesVersion1;
+  const auto enforced = [&] {
+    const auto get = NVML(library_, nvmlDeviceWorkloadPowerProfileGetCurrentProfiles);
+    EXPECT_EQ(get(gpu(), &current), kNvmlSuccess);
+    return current.enforced.words[0];
+  };
+  ASSERT_EQ(flyball_sim_block(0), FLYBALL_SIM_OK);
+  EXPECT_EQ(sm_clock(), 1965u);
+  ASSERT_EQ(set(gpu(), &max_q), kNvmlSuccess);
+  pass(0.02);
+  EXPECT_EQ(enforced(), 0b10u);
+  EXPECT_EQ(sm_clock(), 1665u);
+  ASSERT_EQ(set(gpu(), &max_p), kNvmlSuccess);
+  pass(0.02);
+  EXPECT_EQ(enforced(), 0b01u);
+  EXPECT_EQ(current.requested.words[0], 0b11u);
+  EXPECT_EQ(sm_clock(), 1965u);
+  ASSERT_EQ(clear(gpu(), &max_p), kNvmlSuccess);
+  pass(0.02);
+  EXPECT_EQ(sm_clock(), 1665u);
+  NvmlRequestedProfiles unknown{kNvmlRequestedProfilesVersion1, {{0, 0, 1}}};
+  EXPECT_EQ(set(gpu(), &unknown), kNvmlErrorInvalidArgument);
+  EXPECT_EQ(set(gpu(), nullptr), kNvmlErrorInvalidArgument);
+  ::unsetenv("FLYBALL_SIM_PRIVILEGED");
+  ASSERT_EQ(flyball_sim_fault(0, "unprivileged"), FLYBALL_SIM_OK);
+  EXPECT_EQ(set(gpu(), &max_p), kNvmlErrorNoPermission);
+  devices_.clear();
+  NVML(library_, nvmlShutdown)();
+  up("h100", 1);
+  EXPECT_EQ(list(gpu(), info.get()), kNvmlErrorNotSupported);
+  EXPECT_EQ(set(gpu(), &max_q), kNvmlErrorNotSupported);
 }
 
 TEST_F(Nvml, ListsClocksFromTheHighest) {
