@@ -1,5 +1,5 @@
-"""The build backend of the wheel: scikit-build-core, after a look at what this machine has. CMake names what is missing one
-at a time and in its own words; here all of it stands in one message."""
+"""The build backend of the wheel: scikit-build-core, after a look at what this machine has. What is missing stands in
+one message here, before CMake starts and among nothing else."""
 
 import os
 import shlex
