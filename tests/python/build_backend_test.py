@@ -49,7 +49,7 @@ def test_what_built_this_lacks_nothing():
 def test_asks_for_what_cmake_looks_for():
     """cmake/FlyballPackages.cmake has the list. Threads come with the compiler; Python's test programs are not built."""
     text = (SOURCE / "cmake/FlyballPackages.cmake").read_text().split("if(BUILD_TESTING)")[0]
-    looked_for = set(re.findall(r"find_package\((\w+)", text)) - {"Threads"}
+    looked_for = set(re.findall(r"flyball_find\((\w+)", text)) - {"Threads"}
     assert len(flyball_build._LIBRARIES) == len(looked_for) and "FLYBALL_DYGRAPHS" in text
     setup = (SOURCE / "scripts/setup").read_text()
     for _, _, package in (*flyball_build._LIBRARIES, flyball_build._DYGRAPHS):
