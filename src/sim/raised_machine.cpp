@@ -59,6 +59,7 @@ bool is_small_program() {
 // Starts `flyball sim powercap` on its own, away from this terminal, and waits until its counters stand.
 void start_powercap_writer(Machine& machine) {
   const std::string program = own_program().string();
+  const bool is_small = is_small_program();
   const std::string& name = machine.name();
   const pid_t child = ::fork();
   if (child < 0) throw SystemError(fmt::format("cannot start the powercap writer: {}", std::strerror(errno)));
@@ -69,7 +70,7 @@ void start_powercap_writer(Machine& machine) {
     // A pipe of the caller's must not stay open for as long as the machine is up. glibc has the call since 2.34 only.
     (void)::syscall(SYS_close_range, 3U, ~0U, 0U);
     if (::chdir("/") != 0) ::_exit(126);
-    if (is_small_program()) {
+    if (is_small) {
       ::execl(program.c_str(), kSmallProgram, "powercap", "--name", name.c_str(), nullptr);
     } else {
       ::execl(program.c_str(), "flyball", "sim", "powercap", "--name", name.c_str(), nullptr);
