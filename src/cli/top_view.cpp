@@ -23,6 +23,7 @@ namespace flyball {
 namespace {
 
 constexpr const char* kLeaseHeading = "lease";
+constexpr const char* kHeldBackHeading = "held back by";
 constexpr std::size_t kBar = 10;
 constexpr std::size_t kLine = 10;      // readings that a line of the past shows
 constexpr std::size_t kLeastRows = 3;  // that are shown however low the terminal is
@@ -178,7 +179,7 @@ std::vector<FittedColumn> columns_of(const TopFrame& frame, const std::vector<Ro
     return bar(share(row.gpu->power, row.gpu->power_limit), kBar);
   }).colour = "32";
   if (!frame.powers.empty()) {
-    add("lately", 45, true, [&](const Row& row) {
+    add("lately", 81, true, [&](const Row& row) {
       const auto past = frame.powers.find(row.gpu->uuid);
       const double limit = row.gpu->power_limit ? row.gpu->power_limit->value() : 0.0;
       return past == frame.powers.end() ? std::string() : line_of(past->second, limit);
@@ -194,28 +195,28 @@ std::vector<FittedColumn> columns_of(const TopFrame& frame, const std::vector<Ro
   });
   add("used", 70, false,
       [](const Row& row) { return row.gpu->utilisation ? fmt::format("{:.0f} %", 100 * *row.gpu->utilisation) : "-"; });
-  add("energy", 90, false, [](const Row& row) {
+  add("energy", 78, false, [](const Row& row) {
     const auto energy = energy_since(*row.gpu, row.node->first);
     return energy ? energy_text(*energy) : "-";
   });
-  add("held back by", 50, true, throttle_text).shrinks = true;
+  add(kHeldBackHeading, 50, true, throttle_text).shrinks = true;
   if (std::ranges::any_of(rows, [](const Row& row) { return !job_of(*row.gpu).empty(); })) {
     add("job", 86, true, [](const Row& row) { return job_of(*row.gpu).empty() ? "-" : job_of(*row.gpu); }).shrinks =
         true;
   }
   if (!frame.jobs.empty()) {
-    add("stage", 49, false, [&](const Row& row) {
+    add("stage", 84, false, [&](const Row& row) {
       const TopJob* known = job(row);
       const auto rank = row.gpu->lease ? row.gpu->lease->rank : std::nullopt;
       if (known == nullptr || !rank || !known->stages.contains(*rank)) return std::string("-");
       return fmt::to_string(known->stages.at(*rank));
     });
-    add("plan", 47, true, [&](const Row& row) {
+    add("plan", 82, true, [&](const Row& row) {
       const TopJob* known = job(row);
       if (known == nullptr || known->version == 0) return std::string("-");
       return fmt::format("{} {}", known->version, name_of(known->promise));
     });
-    add("saves", 48, false, [&](const Row& row) {
+    add("saves", 83, false, [&](const Row& row) {
       const TopJob* known = job(row);
       return known != nullptr && known->saving_pct ? fmt::format("{:.1f} %", *known->saving_pct) : "-";
     });
@@ -237,12 +238,34 @@ std::string ranges_of(const std::vector<std::size_t>& numbers) {
   return text;
 }
 
+// GPUs of nodes, in the order in which they were added.
+class GpuSet {
+ public:
+  void add(const TopNode& node, std::size_t index) {
+    if (gpus_.empty() || gpus_.back().first != &node) gpus_.push_back({&node, {}});
+    gpus_.back().second.push_back(index);
+    ++count_;
+  }
+  // "GPUs 0-3,6", or with their nodes "GPUs node7:0-3 node8:1".
+  [[nodiscard]] std::string text(bool with_nodes) const {
+    std::string where = count_ == 1 ? "GPU" : "GPUs";
+    for (const auto& [node, numbers] : gpus_) {
+      where += " " + (with_nodes ? node->now.node + ":" : std::string()) + ranges_of(numbers);
+    }
+    return where;
+  }
+
+ private:
+  std::vector<std::pair<const TopNode*, std::vector<std::size_t>>> gpus_;
+  std::size_t count_ = 0;
+};
+
 // A line for each lease, or for all leases of a job together, in the order of their first GPUs.
 std::vector<std::string> lease_lines(const TopFrame& frame) {
   struct Fold {
     std::string key;
     std::string words;
-    std::vector<std::pair<const TopNode*, std::vector<std::size_t>>> gpus;
+    GpuSet gpus;
     std::vector<std::string> ids;
   };
   std::vector<Fold> folds;
@@ -258,23 +281,36 @@ std::vector<std::string> lease_lines(const TopFrame& frame) {
         if (!gpu.lease->job.empty()) fold->words = fmt::format("job {}: {}", gpu.lease->job, gpu.lease->holder.text());
       }
       if (std::ranges::find(fold->ids, whose) == fold->ids.end()) fold->ids.push_back(whose);
-      if (fold->gpus.empty() || fold->gpus.back().first != &node) fold->gpus.push_back({&node, {}});
-      fold->gpus.back().second.push_back(gpu.index);
+      fold->gpus.add(node, gpu.index);
     }
   }
   std::vector<std::string> lines;
   for (const Fold& fold : folds) {
-    std::string where;
-    std::size_t count = 0;
-    for (const auto& [node, gpus] : fold.gpus) {
-      where += (where.empty() ? "" : " ") + (frame.has_nodes ? node->now.node + ":" : std::string()) + ranges_of(gpus);
-      count += gpus.size();
-    }
     const std::string others = fold.ids.size() > 1 ? fmt::format(" and {} more", fold.ids.size() - 1) : "";
-    lines.push_back(shortened(fmt::format("lease of GPU{} {}  {}{}", count == 1 ? "" : "s", where, fold.words, others),
+    lines.push_back(shortened(fmt::format("lease of {}  {}{}", fold.gpus.text(frame.has_nodes), fold.words, others),
                               frame.columns));
   }
   return lines;
+}
+
+// What holds GPUs back, of all nodes that answer: "held back: GPUs 0-3 power limit; GPU 6 too hot". Empty when nothing
+// does.
+std::string held_back_line(const TopFrame& frame) {
+  std::vector<std::pair<std::string, GpuSet>> folds;
+  for (const TopNode& node : frame.nodes) {
+    for (const GpuStatus& gpu : node.now.gpus) {
+      const std::string reason = throttle_text({&node, &gpu});
+      if (reason == "-" || !node.silent.empty()) continue;
+      auto fold = std::ranges::find(folds, reason, &std::pair<std::string, GpuSet>::first);
+      if (fold == folds.end()) fold = folds.insert(fold, {reason, {}});
+      fold->second.add(node, gpu.index);
+    }
+  }
+  std::string line;
+  for (const auto& [reason, gpus] : folds) {
+    line += fmt::format("{}{} {}", line.empty() ? "held back: " : "; ", gpus.text(frame.has_nodes), reason);
+  }
+  return shortened(line, frame.columns);
 }
 
 // The columns as far as they fit. A lease's holder is not cut short: if its column would be, it is left out, and
@@ -380,6 +416,7 @@ Picture picture_of(const TopFrame& frame) {
   picture.head.emplace_back();
   const std::vector<Row> rows = rows_of(frame);
   std::vector<std::string> leases;
+  std::string held_back;
   if (rows.empty()) {
     picture.head.push_back(shortened(frame.has_nodes ? "the planning server knows no GPUs; flyball serve --agents FILE "
                                                        "asks the nodes"
@@ -388,6 +425,10 @@ Picture picture_of(const TopFrame& frame) {
   } else {
     const std::vector<FittedColumn> columns = fitting_columns(frame, rows, leases);
     picture.head.push_back(heading_line(columns, frame.colour));
+    // Where its column has no room.
+    if (std::ranges::find(columns, kHeldBackHeading, &FittedColumn::heading) == columns.end()) {
+      held_back = held_back_line(frame);
+    }
     for (std::size_t row = 0; row < rows.size(); ++row) {
       picture.rows.push_back(row_line(columns, row, row_colour(rows[row]), frame.colour));
     }
@@ -397,6 +438,7 @@ Picture picture_of(const TopFrame& frame) {
     keep_first(leases, kMostBelow, "leases");
     keep_first(troubles, kMostBelow, "troubles");
   }
+  if (!held_back.empty()) leases.push_back(held_back);
   for (const std::vector<std::string>& part : {leases, cpu_lines(frame), troubles}) {
     if (part.empty()) continue;
     picture.tail.emplace_back();

@@ -171,6 +171,38 @@ TEST(Top, SixteenGpusFitIn24Lines) {
   EXPECT_THAT(text, HasSubstr("lease of GPUs 0-15  job bert: python3 (pid 4000) and 15 more\n"));
 }
 
+// What an operator of jobs asks first is in the table; what holds a clock back has a line when its column has no room.
+TEST(Top, EightyColumnsHaveStagePlanSavingAndThePast) {
+  TopFrame made = frame(80);
+  made.lines = 24;
+  made.has_nodes = true;
+  NodeStatus& now = made.nodes[0].now;
+  now.gpus.clear();
+  for (std::size_t i = 0; i < 16; ++i) {
+    now.gpus.push_back(gpu(i));
+    LeaseInfo& lease = now.gpus.back().lease.emplace();
+    lease.holder.name = "python3";
+    lease.job = "bert";
+    lease.rank = static_cast<int>(i);
+    made.jobs["bert"].stages[static_cast<int>(i)] = 20 + static_cast<int>(i);
+    made.powers[now.gpus.back().uuid] = {0.0, 150.0, 300.0};  // of a limit of 300 W
+  }
+  made.jobs["bert"].version = 7;
+  made.jobs["bert"].promise = PromiseVerdict::kKept;
+  made.jobs["bert"].saving_pct = 12.34;
+  for (const std::size_t i : {0u, 1u, 2u, 6u}) now.gpus[i].throttle_reasons = {"power limit"};
+  now.gpus[9].throttle_reasons = {"too hot"};
+  const std::string text = draw_top(made);
+  EXPECT_LE(std::ranges::count(text, '\n'), 24) << text;
+  EXPECT_EQ(rows_of_top(made).shown, 16u) << text;
+  for (const char* words : {"GPU", "power", "lately", "SM clock", "job", "stage", "plan", "saves", "▁▅█", " 35  ",
+                            "7 kept", "12.3 %", "held back: GPUs node7:0-2,6 power limit; GPU node7:9 too hot\n"}) {
+    EXPECT_THAT(text, HasSubstr(words)) << text;
+  }
+  made.columns = 200;
+  EXPECT_THAT(draw_top(made), Not(HasSubstr("held back: "))) << "there is room in the table";
+}
+
 TEST(Top, LongTablesScroll) {
   TopFrame made = frame(100);
   made.lines = 20;
