@@ -37,6 +37,24 @@ std::int64_t seconds_of(HistoryStep step) { return std::llround(length_of(step).
 
 std::int64_t floor_to(std::int64_t time, std::int64_t step) { return time - time % step; }
 
+std::int64_t ceil_to(std::int64_t time, std::int64_t step) { return floor_to(time + step - 1, step); }
+
+Seconds unix_time(std::int64_t time) { return Seconds(static_cast<double>(time)); }
+
+std::int64_t bound(Seconds time) { return static_cast<std::int64_t>(std::floor(std::clamp(time.value(), 0.0, 1e12))); }
+
+// The step of the finest rows of `time` that there are at `now`.
+std::int64_t kept_step(std::int64_t time, std::int64_t now) {
+  for (const Keep& keep : kKept) {
+    if (time >= now - keep.seconds) return seconds_of(keep.step);
+  }
+  return kHour;
+}
+
+const char* sql_of(Coarser coarser) {
+  return coarser == Coarser::kHighest ? "max" : coarser == Coarser::kSum ? "sum" : "avg";
+}
+
 }  // namespace
 
 class History::Tables {
@@ -126,14 +144,51 @@ class History::Tables {
     return rows;
   }
 
+  Total total(std::size_t table, const std::string& name, std::int64_t from, std::int64_t until, std::int64_t now) {
+    from = floor_to(from, kept_step(from, now));
+    until = ceil_to(until, kept_step(until, now));
+    Total total{unix_time(from), unix_time(until), HistoryFigures(tables_[table].columns.size())};
+    const auto known = made_[table].sources.find(name);
+    if (known == made_[table].sources.end()) return total;
+    Statement& newest = *made_[table].newest_minute;
+    newest.bind(1, known->second);
+    std::int64_t rolled = 0;
+    while (newest.next()) rolled = newest.integer(0) + kMinute;
+    add_up(total, *made_[table].sum, known->second, kKept.size() - 1, from, until, rolled);
+    return total;
+  }
+
  private:
+  // Adds the rows of the coarsest steps up to kKept[kept] that lie within [from, until) as a whole, and finer ones
+  // before and behind them. `rolled`: until when coarser rows are made.
+  static void add_up(Total& total, Statement& sum, std::int64_t source, std::size_t kept, std::int64_t from,
+                     std::int64_t until, std::int64_t rolled) {
+    if (from >= until) return;
+    const std::int64_t step = seconds_of(kKept[kept].step);
+    const std::int64_t first = ceil_to(from, step);
+    const std::int64_t last = kept == 0 ? until : floor_to(std::min(until, rolled), step);
+    if (first >= last) return add_up(total, sum, source, kept - 1, from, until, rolled);
+    sum.bind(1, step).bind(2, source).bind(3, first).bind(4, last);
+    while (sum.next()) {
+      for (std::size_t i = 0; i < total.sums.size(); ++i) {
+        const auto more = sum.number_or_nothing(static_cast<int>(i));
+        if (more) total.sums[i] = total.sums[i].value_or(0.0) + *more;
+      }
+    }
+    if (kept == 0) return;
+    add_up(total, sum, source, kept - 1, from, first, rolled);
+    add_up(total, sum, source, kept - 1, last, until, rolled);
+  }
+
   // What there is for one kind of source.
   struct Made {
     std::map<std::string, std::int64_t> sources;
     std::set<std::int64_t> fresh;  // those with rows from which no coarser ones are made yet
     std::unique_ptr<Statement> insert;
     std::unique_ptr<Statement> select;
+    std::unique_ptr<Statement> sum;
     std::unique_ptr<Statement> oldest;
+    std::unique_ptr<Statement> newest_minute;
     std::unique_ptr<Statement> roll;
     std::unique_ptr<Statement> drop;
     std::unique_ptr<Statement> forget;
@@ -153,11 +208,14 @@ class History::Tables {
     std::string names;
     std::string places;
     std::string rolled;
+    std::string sums;
     for (const HistoryTable::Column& column : table.columns) {
       declared += fmt::format(", {} REAL", column.name);
       names += fmt::format(", {}", column.name);
       places += ", ?";
-      rolled += fmt::format(", {}({})", column.highest ? "max" : "avg", column.name);
+      rolled += fmt::format(", {}({})", sql_of(column.coarser), column.name);
+      sums += (sums.empty() ? "" : ", ");
+      sums += column.coarser == Coarser::kSum ? fmt::format("sum({})", column.name) : "NULL";
     }
     database_.execute(fmt::format("CREATE TABLE IF NOT EXISTS {}(step INTEGER NOT NULL, source INTEGER NOT NULL, time "
                                   "INTEGER NOT NULL{}, PRIMARY KEY(step, source, time)) WITHOUT ROWID",
@@ -172,6 +230,10 @@ class History::Tables {
         fmt::format("INSERT OR REPLACE INTO {}(step, source, time{}) VALUES(1, ?, ?{})", table.name, names, places));
     made.select = statement(fmt::format(
         "SELECT time{} FROM {} WHERE step=?1 AND source=?2 AND time>=?3 AND time<?4 ORDER BY time", names, table.name));
+    made.sum = statement(
+        fmt::format("SELECT {} FROM {} WHERE step=?1 AND source=?2 AND time>=?3 AND time<?4", sums, table.name));
+    made.newest_minute = statement(
+        fmt::format("SELECT time FROM {} WHERE step=60 AND source=?1 ORDER BY time DESC LIMIT 1", table.name));
     made.oldest = statement(fmt::format("SELECT time FROM {} WHERE step=1 AND source=?1 LIMIT 1", table.name));
     made.roll = statement(
         fmt::format("INSERT OR REPLACE INTO {0}(step, source, time{1}) SELECT ?1, source, time/?1*?1{2} FROM {0} WHERE "
@@ -326,12 +388,15 @@ void History::have(std::function<Found()> find, std::function<void(Found, std::e
 
 void History::read(std::size_t table, std::string source, Seconds from, Seconds until, Seconds now, Done done) {
   const HistoryStep step = step_of(from, until, now);
-  const auto bound = [&](Seconds time) {
-    return static_cast<std::int64_t>(std::floor(std::clamp(time.value(), 0.0, 1e12)));
-  };
   have<Rows>([this, table, source = std::move(source), step, begin = floor_to(bound(from), seconds_of(step)),
               end = bound(until)] { return tables_->read(table, source, begin, end, step); },
              std::move(done));
+}
+
+void History::total(std::size_t table, std::string source, Seconds from, Seconds until, Seconds now, TotalDone done) {
+  have<Total>([this, table, source = std::move(source), begin = bound(from), end = bound(until),
+               at = bound(now)] { return tables_->total(table, source, begin, end, at); },
+              std::move(done));
 }
 
 void History::read_allocations(Seconds from, Seconds until, AllocationsDone done) {

@@ -24,11 +24,14 @@
 
 namespace flyball {
 
+// What a coarser row has of the finer ones.
+enum class Coarser { kMean, kHighest, kSum };
+
 // Figures of one kind of source, one column each.
 struct HistoryTable {
   struct Column {
     const char* name;
-    bool highest = false;  // of coarser rows: the highest of the finer ones in place of their mean
+    Coarser coarser = Coarser::kMean;
   };
   const char* name;
   std::vector<Column> columns;
@@ -60,6 +63,11 @@ class History {
     std::vector<Row> rows;      // the oldest first
     std::vector<Event> events;  // likewise; table and source are left out
   };
+  struct Total {
+    Seconds from;
+    Seconds until;
+    HistoryFigures sums;  // empty of columns that are no sums, and where no row has the figure
+  };
   // At most so many rows are read at a time.
   static constexpr std::int64_t kMostRows = 4000;
   static constexpr std::int64_t kMostEvents = 1000;
@@ -83,6 +91,12 @@ class History {
 
   // Returns the step of such an answer.
   [[nodiscard]] static HistoryStep step_of(Seconds from, Seconds until, Seconds now);
+
+  // Calls `done` in the history's thread with the sums of a source's columns over [from, until), or with what went
+  // wrong. Where at `now` seconds are kept no more, the stretch is widened to whole minutes, and to whole hours where
+  // minutes are not. Reads few rows, however long it is. Thread-safe.
+  using TotalDone = std::function<void(Total, std::exception_ptr)>;
+  void total(std::size_t table, std::string source, Seconds from, Seconds until, Seconds now, TotalDone done);
 
   // Calls `done` in the history's thread with who had which GPU in [from, until), or with what went wrong. Thread-safe.
   using AllocationsDone = std::function<void(FleetAllocations, std::exception_ptr)>;

@@ -69,10 +69,11 @@ void add_page(Router& router, std::initializer_list<std::string_view> scripts) {
 }  // namespace
 
 void add_fleet_page(Router& router) {
-  add_page(router, {"plan_set.js", "timeline_row.js", "timeline_pen.js", "operation_search.js", "timeline.js",
-                    "plan_picker.js", "live/source.js", "live/allocation_chart.js", "live/scheduler_panel.js",
-                    "live/fleet_view.js", "live/energy_chart.js", "live/frontier_chart.js", "live/pace_choice.js",
-                    "live/iteration_view.js", "live/job_view.js", "live/what_if_view.js", "live/fleet_page.js"});
+  add_page(router,
+           {"plan_set.js", "timeline_row.js", "timeline_pen.js", "operation_search.js", "timeline.js", "plan_picker.js",
+            "live/source.js", "live/energy_used.js", "live/allocation_chart.js", "live/scheduler_panel.js",
+            "live/fleet_view.js", "live/energy_chart.js", "live/frontier_chart.js", "live/pace_choice.js",
+            "live/iteration_view.js", "live/job_view.js", "live/what_if_view.js", "live/fleet_page.js"});
 }
 
 void add_node_page(Router& router) { add_page(router, {"live/agent_source.js", "live/node_page.js"}); }

@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/monotonic_time.h"
 #include "base/record.h"
 #include "base/text.h"
 #include "base/wall_clock.h"
@@ -21,24 +23,39 @@ namespace {
 constexpr Seconds kPeriod{1.0};
 constexpr double kUsualPast = 3600.0;  // s, of a history
 
+constexpr Seconds kLongestReading{3.0};  // how long a reading may count: until its node would be silent
+
 enum Table : std::size_t { kNodes, kJobs, kStages, kFleet };
 constexpr const char* kWholeFleet = "all";  // the fleet's only source
 
 const std::vector<HistoryTable>& tables() {
   static const std::vector<HistoryTable> kTables = {
       {"nodes",
-       {{"power_w"}, {"clock_mhz"}, {"asked_clock_mhz"}, {"temperature_c", true}, {"gpus_leased"}, {"gpus_throttled"}}},
+       {{"power_w"},
+        {"clock_mhz"},
+        {"asked_clock_mhz"},
+        {"temperature_c", Coarser::kHighest},
+        {"gpus_leased"},
+        {"gpus_throttled"}}},
       {"jobs",
        {{"power_w"},
         {"iteration_s"},
         {"promised_iteration_s"},
         {"iteration_at_maximum_s"},
-        {"saved_j", true},
-        {"promised_saved_j", true},
-        {"slow_ranks", true},
-        {"version", true}}},
+        {"saved_j", Coarser::kHighest},
+        {"promised_saved_j", Coarser::kHighest},
+        {"slow_ranks", Coarser::kHighest},
+        {"version", Coarser::kHighest}}},
       {"stages", {{"power_w"}}},
-      {"fleet", {{"power_w"}, {"gpus"}, {"gpus_leased"}, {"nodes_silent", true}, {"jobs_running"}}},
+      {"fleet",
+       {{"power_w"},
+        {"gpus"},
+        {"gpus_leased"},
+        {"nodes_silent", Coarser::kHighest},
+        {"jobs_running"},
+        {"energy_j", Coarser::kSum},
+        {"read_s", Coarser::kSum},
+        {"complete_s", Coarser::kSum}}},
   };
   return kTables;
 }
@@ -136,6 +153,15 @@ JobHistoryRow job_row(const History::Row& row) {
           quantity<Joules>(row.figures[5]),
           row.figures[6],
           row.figures[7]};
+}
+
+// The fleet's columns of sums.
+FleetEnergy energy_of(const History::Total& total) {
+  constexpr std::size_t kEnergy = 5;
+  const Seconds length = total.until - total.from;
+  // The first reading may count for a time that began a moment before.
+  const auto time = [&](std::size_t column) { return std::min(Seconds(total.sums[column].value_or(0.0)), length); };
+  return {total.from, total.until, quantity<Joules>(total.sums[kEnergy]), time(kEnergy + 1), time(kEnergy + 2)};
 }
 
 FleetHistoryRow fleet_row(const History::Row& row) {
@@ -237,6 +263,21 @@ void FleetDesk::look() {
   if (!streams_.empty()) tell(nodes, all);
 }
 
+// Each reading counts for the time since the one before.
+const FleetDesk::Reading& FleetDesk::read(Seconds now, const FleetStatus& all) {
+  const Nanoseconds clock = monotonic_now();
+  const Seconds elapsed = std::min(read_at_ == 0 ? Seconds() : to_seconds(clock - read_at_), kLongestReading);
+  read_at_ = clock;
+  const Seconds second(std::floor(now.value()));
+  // A second has one row: of two readings in it the row has both.
+  if (second != reading_.second) reading_ = {second, std::nullopt, Seconds(), Seconds()};
+  if (all.gpus == all.gpus_without_power || elapsed == Seconds()) return reading_;
+  reading_.energy = reading_.energy.value_or(Joules()) + all.power * elapsed;
+  reading_.time += elapsed;
+  if (all.nodes_silent == 0 && all.gpus_without_power == 0) reading_.complete += elapsed;
+  return reading_;
+}
+
 void FleetDesk::keep(const WatchedNodes& nodes, const FleetStatus& all) {
   const Seconds now(now_seconds());
   std::vector<History::Sample> samples;
@@ -248,11 +289,14 @@ void FleetDesk::keep(const WatchedNodes& nodes, const FleetStatus& all) {
     held.push_back(held_gpus(node, now, *holders));
   }
   if (all.nodes > 0) {
-    samples.push_back({kFleet,
-                       kWholeFleet,
-                       {all.gpus > 0 ? std::optional(all.power.value()) : std::nullopt, static_cast<double>(all.gpus),
-                        static_cast<double>(all.gpus_leased), static_cast<double>(all.nodes_silent),
-                        static_cast<double>(all.jobs_running)}});
+    const Reading& reading = read(now, all);
+    samples.push_back(
+        {kFleet,
+         kWholeFleet,
+         {all.gpus > 0 ? std::optional(all.power.value()) : std::nullopt, static_cast<double>(all.gpus),
+          static_cast<double>(all.gpus_leased), static_cast<double>(all.nodes_silent),
+          static_cast<double>(all.jobs_running), reading.energy ? std::optional(reading.energy->value()) : std::nullopt,
+          reading.time.value(), reading.complete.value()}});
   }
   const std::map<std::string, LeasedPower> leased = leased_power(nodes);
   std::vector<History::Event> events;
@@ -386,6 +430,15 @@ void FleetDesk::answer_history(std::size_t table, const std::string& source, con
   history_.read(table, source, stretch.from, stretch.until, stretch.now, answering(reply, std::move(show)));
 }
 
+void FleetDesk::answer_energy(const Request& request, const Reply& reply) {
+  const Stretch stretch = stretch_of(request);
+  // What is to come would count as time without readings.
+  const Seconds until = std::max(std::min(stretch.until, stretch.now), stretch.from);
+  history_.total(kFleet, kWholeFleet, stretch.from, until, stretch.now,
+                 answering<History::Total>(
+                     reply, [](const History::Total& total) { return json_response(200, to_json(energy_of(total))); }));
+}
+
 void FleetDesk::answer_allocations(const Request& request, const Reply& reply) {
   const Stretch stretch = stretch_of(request);
   history_.read_allocations(
@@ -421,6 +474,10 @@ void FleetDesk::add_routes(Router& router) {
   router.add({"GET", "/v1/fleet/history", AsyncHandler([this](const Request& request, const Reply& reply) {
                 access_.need_administrator(request);
                 answer_history(kFleet, kWholeFleet, request, reply, showing(FleetHistory{}, fleet_row));
+              })});
+  router.add({"GET", "/v1/fleet/energy", AsyncHandler([this](const Request& request, const Reply& reply) {
+                access_.need_administrator(request);
+                answer_energy(request, reply);
               })});
   router.add({"GET", "/v1/fleet/allocations", AsyncHandler([this](const Request& request, const Reply& reply) {
                 access_.need_administrator(request);

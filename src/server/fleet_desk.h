@@ -1,6 +1,6 @@
 // What an operator asks about all jobs and nodes together: GET /v1/nodes, /v1/fleet and /v1/events, who had which GPU,
-// the past of a node and of a job, and what the cluster's controller does. It asks the nodes' agents and that
-// controller, ends leases, and keeps a row of figures of each node and job a second (fleet/).
+// the past of a node and of a job, what energy all took, and what the cluster's controller does. It asks the nodes'
+// agents and that controller, ends leases, and keeps a row of figures of each node and job a second (fleet/).
 #pragma once
 
 #include <exception>
@@ -45,7 +45,17 @@ class FleetDesk {
   void add_routes(Router& router);
 
  private:
+  // What the power that was read in one second comes to.
+  struct Reading {
+    Seconds second;                // Unix time
+    std::optional<Joules> energy;  // none: nothing was read
+    Seconds time;                  // for which it was
+    Seconds complete;              // of that: of all GPUs of all nodes
+  };
+
   void look();
+  // Once for each look.
+  const Reading& read(Seconds now, const FleetStatus& all);
   // `all`: fleet(nodes).
   void keep(const WatchedNodes& nodes, const FleetStatus& all);
   void tell(const WatchedNodes& nodes, const FleetStatus& all);
@@ -68,6 +78,7 @@ class FleetDesk {
   template <class Found>
   std::function<void(Found, std::exception_ptr)> answering(const Reply& reply,
                                                            std::function<Response(const Found&)> show);
+  void answer_energy(const Request& request, const Reply& reply);
   void answer_allocations(const Request& request, const Reply& reply);
   void answer_history(std::size_t table, const std::string& source, const Request& request, const Reply& reply,
                       std::function<Response(const History::Rows&)> show);
@@ -81,6 +92,8 @@ class FleetDesk {
   ControllerWatch controller_;
   History history_;
   std::vector<std::shared_ptr<EventStream>> streams_;
+  Reading reading_;
+  Nanoseconds read_at_ = 0;                  // by the monotonic clock; 0: not yet
   std::map<std::string, JobNotes> notes_;    // by the histories' names of jobs
   std::map<std::string, bool> silent_;       // nodes, as they were told last
   std::map<std::string, std::string> jobs_;  // listings, as they were told last

@@ -277,6 +277,24 @@ Record<FleetHistory> description_of(const FleetHistory* /*type*/) {
       .field("rows", &R::rows, "Rows, the oldest first.");
 }
 
+Record<FleetEnergy> description_of(const FleetEnergy* /*type*/) {
+  using R = FleetEnergy;
+  return Record<R>::answer("FleetEnergy", kFleetAnswer,
+                           "What all GPUs took in a stretch of time, by the power that was read each second.")
+      .field(
+          "from_s", &R::from,
+          "Unix time of the begin, which is that of a whole minute where seconds are not kept any more, or of a whole "
+          "hour.",
+          {.needed = true})
+      .field("until_s", &R::until, "Unix time of the end, likewise; not later than now.", {.needed = true})
+      .field("energy_j", &R::energy,
+             "Energy of the GPUs whose power was read, while it was; null where none was read. Nothing is added for "
+             "the rest.")
+      .field("read_s", &R::read, "Time for which the power of some GPUs was read.", {.needed = true})
+      .field("complete_s", &R::complete, "Of that, the time in which every node answered and every GPU told its power.",
+             {.needed = true});
+}
+
 Record<NodeHistoryRow> description_of(const NodeHistoryRow* /*type*/) {
   using R = NodeHistoryRow;
   return Record<R>::answer("NodeHistoryRow", kFleetAnswer,

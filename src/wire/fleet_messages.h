@@ -185,6 +185,15 @@ struct FleetHistory {
   std::vector<FleetHistoryRow> rows{};
 };
 
+// GET /v1/fleet/energy
+struct FleetEnergy {
+  Seconds from;  // Unix time, as is `until`
+  Seconds until;
+  std::optional<Joules> energy;  // none: nothing was read
+  Seconds read;                  // for how long some GPUs' power was read
+  Seconds complete;              // of that, for how long every GPU's was
+};
+
 struct JobHistoryRow {
   Seconds time;
   std::optional<Watts> power;
@@ -227,6 +236,7 @@ struct JobHistory {
 [[nodiscard]] Record<WatchedController> description_of(const WatchedController*);
 [[nodiscard]] Record<FleetHistoryRow> description_of(const FleetHistoryRow*);
 [[nodiscard]] Record<FleetHistory> description_of(const FleetHistory*);
+[[nodiscard]] Record<FleetEnergy> description_of(const FleetEnergy*);
 [[nodiscard]] Record<NodeHistoryRow> description_of(const NodeHistoryRow*);
 [[nodiscard]] Record<NodeHistory> description_of(const NodeHistory*);
 [[nodiscard]] Record<JobHistoryRow> description_of(const JobHistoryRow*);

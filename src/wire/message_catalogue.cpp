@@ -67,8 +67,8 @@ const std::vector<const RecordDescription*>& messages_of(Interface interface) {
                    PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted, WatchedNodes, WatchedNode, WatchedGpu,
                    FleetStatus, PowerNow, PowerNow::OfNode, PowerNow::OfJob, JobRanks, JobRankStatus, FleetAllocations,
                    GpuAllocation, WatchedController, ClusterRunStatus, ClusterJobStatus, ClusterKindStatus,
-                   ClusterNodeStatus, ClusterDecision, FleetHistory, FleetHistoryRow, NodeHistory, NodeHistoryRow,
-                   JobHistory, JobHistoryRow, JobHistoryEvent, WhatIfRequest>();
+                   ClusterNodeStatus, ClusterDecision, FleetHistory, FleetHistoryRow, FleetEnergy, NodeHistory,
+                   NodeHistoryRow, JobHistory, JobHistoryRow, JobHistoryEvent, WhatIfRequest>();
   static const auto kAgent =
       descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, Cap, ClockBounds,
                    SettingsChange, GpuSettings, GpuClocks, PowerLimits, AccountSessionRequest, AccountSessionInfo,

@@ -24,7 +24,7 @@ constexpr double kBegin = 1'800'000'000.0;  // 500,000 hours after 1970, the beg
 constexpr double kDay = 86'400.0;
 
 std::vector<HistoryTable> two_tables() {
-  return {{"nodes", {{"power_w"}, {"hottest_c", true}}}, {"jobs", {{"saved_j"}}}};
+  return {{"nodes", {{"power_w"}, {"hottest_c", Coarser::kHighest}}}, {"jobs", {{"saved_j"}}}};
 }
 
 class Past {
@@ -134,6 +134,40 @@ TEST(History, ARestartLosesNoMinute) {
   Past past(folder / "history.db");
   past.add(kBegin + 5 * 3600, "n2", 1.0);
   EXPECT_THAT(figures_of(past.read("n1", kBegin, kBegin + 3600, kBegin + kDay), 0), ElementsAre(120.0));
+}
+
+// Sums are those of all seconds, whatever rows they are in by now: of 1 J a second over five hours and ten seconds each
+// stretch has as many joules as it has seconds. Seconds of which there is no figure add nothing.
+TEST(History, AddsUpOverAnyTime) {
+  History history({}, {{"fleet", {{"energy_j", Coarser::kSum}, {"power_w"}}}});
+  const int end = 5 * 3600 + 10;
+  const auto total = [&](double from, double until, double now) {
+    std::promise<History::Total> told;
+    history.total(0, "all", Seconds(kBegin + from), Seconds(kBegin + until), Seconds(kBegin + now),
+                  [&](History::Total found, const std::exception_ptr&) { told.set_value(std::move(found)); });
+    return told.get_future().get();
+  };
+  for (int i = 0; i < end; ++i) {
+    history.add(Seconds(kBegin + i), {{0, "all", {1.0, 7.0}}});
+    if (i % 300 == 0) (void)total(0, 1, 0);  // until what was taken is written, of which the oldest would be dropped
+  }
+  history.add(Seconds(kBegin + end), {{0, "all", {std::nullopt, 7.0}}});
+  EXPECT_EQ(total(0, end + 1, end).sums[0], end);
+  EXPECT_EQ(total(end - 3599, end, end).sums[0], 3599.0) << "seconds, whole minutes and seconds";
+  EXPECT_EQ(total(end - 5, end - 2, end).sums[0], 3.0);
+  EXPECT_FALSE(total(0, end, end).sums[1].has_value()) << "a mean has no sum";
+  EXPECT_FALSE(total(end, end + 60, end).sums[0].has_value()) << "nothing was known";
+  EXPECT_FALSE(total(-7200, -3600, end).sums[0].has_value());
+  // Seconds of more than an hour ago are not kept: whole minutes, from 00:16:40 to 02:46:41.
+  const History::Total minutes = total(1000, 10001, end);
+  EXPECT_EQ(minutes.from, Seconds(kBegin + 960));
+  EXPECT_EQ(minutes.until, Seconds(kBegin + 10020));
+  EXPECT_EQ(minutes.sums[0], 10020.0 - 960.0);
+  // Forty days later there are only hours.
+  const History::Total hours = total(3700, 7300, 40 * kDay);
+  EXPECT_EQ(hours.from, Seconds(kBegin + 3600));
+  EXPECT_EQ(hours.until, Seconds(kBegin + 10800));
+  EXPECT_EQ(hours.sums[0], 7200.0);
 }
 
 // Those of a time, the oldest first, and the newest 1,000 of a source.

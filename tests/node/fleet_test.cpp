@@ -286,6 +286,34 @@ TEST_F(Fleet, AllNodesTogetherHaveAPast) {
   EXPECT_EQ(told["rows"].back()["gpus_leased"], 0);
 }
 
+// GPU i of a node draws 100 + i W: 201 W of the first node, 303 W of the second. While the second is silent, what is
+// read is the first's alone, and is said not to be all.
+TEST_F(Fleet, TellsTheEnergyUsedAndForHowLongItWasRead) {
+  const nlohmann::json told =
+      ask_until("/v1/fleet/energy", [](const nlohmann::json& now) { return now["complete_s"].get<double>() > 2.0; });
+  const double read = told["read_s"];
+  EXPECT_LT(read, 3000.0) << "the server has not run for the hour that was asked for";
+  EXPECT_NEAR(told["until_s"].get<double>() - told["from_s"].get<double>(), 3600.0, 2.0);
+  // While no more than the first node has answered, it is 201 W.
+  const double complete = told["complete_s"];
+  EXPECT_NEAR(told["energy_j"].get<double>(), 504.0 * complete + 201.0 * (read - complete),
+              1e-6 + 102.0 * (read - complete));
+  second_.kill();
+  (void)ask_until("/v1/fleet", [](const nlohmann::json& now) { return now["nodes_silent"] == 1; });
+  const nlohmann::json before = ask_until("/v1/fleet/energy", [](const nlohmann::json& now) {
+    return now["read_s"].get<double>() > now["complete_s"].get<double>() + 1.0;
+  });
+  const nlohmann::json after = ask_until("/v1/fleet/energy", [&](const nlohmann::json& now) {
+    return now["read_s"].get<double>() > before["read_s"].get<double>() + 1.0;
+  });
+  EXPECT_EQ(after["complete_s"], before["complete_s"]);
+  const auto more = [&](const char* name) { return after[name].get<double>() - before[name].get<double>(); };
+  EXPECT_NEAR(more("energy_j"), 201.0 * more("read_s"), 1e-6 * after["energy_j"].get<double>());
+  const nlohmann::json past = client_.get("/v1/fleet/energy?from_s=1000&until_s=2000");
+  EXPECT_TRUE(past["energy_j"].is_null()) << "it is unknown, and not zero";
+  EXPECT_EQ(past["read_s"], 0.0);
+}
+
 // In the order in which it came, and with the reason that the rank gave.
 TEST_F(Fleet, AJobsHistoryTellsWhatHappened) {
   JobRequest job = small_job("job", 2);
@@ -346,8 +374,9 @@ TEST_F(Fleet, EventsTellWhatChanges) {
 TEST_F(Fleet, TakesTheAdministratorsToken) {
   client_.post("/v1/jobs", to_json(small_job()), 201);
   Client stranger(server_.port());
-  for (const char* const target : {"/v1/nodes", "/v1/fleet", "/v1/nodes/n1/history", "/v1/jobs/job/history",
-                                   "/v1/jobs/job/ranks", "/v1/fleet/history", "/v1/fleet/allocations", "/v1/events"}) {
+  for (const char* const target :
+       {"/v1/nodes", "/v1/fleet", "/v1/nodes/n1/history", "/v1/jobs/job/history", "/v1/jobs/job/ranks",
+        "/v1/fleet/history", "/v1/fleet/energy", "/v1/fleet/allocations", "/v1/events"}) {
     EXPECT_EQ(stranger.ask("GET", target).status, 401u) << target;
   }
   Client owner(server_.port(), testing::kToken);

@@ -23,7 +23,7 @@ JOB = "night"
 SCRIPT = "<script>window.hostile = 1</script><img src=x onerror='window.hostile = 2'>"
 HOSTILE = {"markup": SCRIPT, "arabic": "\u202eمهمة \u202e تدريب", "long": "x" * 200}
 NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "allocations", "many_gpus", "scheduler",
-         "silence", "restart", "looks", "hostile", "leases", "refuses", "agent", "bill", "what_if", "what_if_file", "iteration")
+         "silence", "restart", "looks", "hostile", "leases", "refuses", "agent", "bill", "used", "what_if", "what_if_file", "iteration")
 # The widths of the bars of jobs in each row that has some, in px.
 BARS_OF_JOBS = """() => [...document.querySelectorAll('.allocations .row')]
   .map(row => [...row.querySelectorAll('.bar')].filter(bar => bar.dataset.job).map(bar => bar.getBoundingClientRect().width))
@@ -349,6 +349,46 @@ class Tests(WhatIfTests, BrowserTests):
         # Money is rounded to .01 and power to three digits, .01 kW at most.
         self.check("bill", abs(money - .3 * kilowatts) < .005 + .3 * .005 + 1e-9, words)
         self.check("bill", abs(float(grams) * (1000 if mass == "kg" else 1) / (380 * kilowatts) - 1) < .01, words)
+        page.context.close()
+
+    # What was used, as the server adds it up, and what is not known of it.
+    def used(self):
+        page = self.open("")
+        line = page.locator(".note").filter(has_text="Energy in the time that is shown")
+
+        def shown():
+            """In Wh."""
+            figure, unit = re.search(r"shown: ([\d.]+)\s(k?Wh), read", line.text_content()).groups()
+            return float(figure) * (1000 if unit == "kWh" else 1)
+
+        expect(line).to_have_text(re.compile("Wh, read "))
+        before = self.world.ask(f"/v1/fleet/energy?from_s={time.time() - 600:.0f}")["energy_j"] / 3600
+        wait_until("the energy", lambda: shown() >= .995 * before)
+        after = self.world.ask(f"/v1/fleet/energy?from_s={time.time() - 600:.0f}")["energy_j"] / 3600
+        self.check("used", shown() <= 1.005 * after + .01, f"{shown()} Wh after {before} and before {after}")
+        # Less of it where less is shown: the time of one button's press.
+        page.get_by_role("button", name="show a shorter time").click()
+        page.get_by_role("button", name="show a shorter time").click()
+        wait_until("less energy", lambda: shown() < .995 * before)
+        page.context.close()
+        # 12 kWh of half a day, of which half is not of all GPUs; 12 kWh cost 3.60 at 0.3 and set 12 * 380 g free. Nothing in
+        # the time that is shown.
+        page = self.open("")
+        page.route("**/v1/fleet/energy*", lambda route: route.fulfill(json=told(route.request.url)))
+
+        def told(url):
+            from_s = float(re.search(r"from_s=(\d+)", url)[1])
+            if time.strftime("%H%M%S", time.localtime(from_s)) != "000000":
+                return {"from_s": from_s, "until_s": from_s + 600, "energy_j": None, "read_s": 0, "complete_s": 0}
+            return {"from_s": from_s, "until_s": from_s + 80000, "energy_j": 4.32e7, "read_s": 40000, "complete_s": 20000}
+
+        page.goto(f"{self.world.address}/#/nodes")
+        page.goto(f"{self.world.address}/#/")
+        tile = page.locator(".tile").filter(has_text="Used today")
+        expect(tile).to_have_text("Used today12.0\u00a0kWhread for 50\u00a0% of the time, and nothing is added for the rest; "
+                                  "only for 25\u00a0% of the time of all GPUs; 3.60 at 0.3 a kWh; 4.56\u00a0kg CO₂")
+        expect(page.locator(".note").filter(has_text="Energy in the time that is shown")).to_have_text(
+            "Energy in the time that is shown: –, no power was read in this time")
         page.context.close()
 
     def last_bar(self, page, node, gpu):

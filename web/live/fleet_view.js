@@ -93,6 +93,8 @@ class FleetView {
     this.window.onspan = () => { this.ask(); };
     this.power = new TimeChart('Power of all GPUs', this.window, {text: powerText, fromZero: true});
     this.past = new Past(source, 'v1/fleet/history');
+    this.today = new EnergyUsed(source);
+    this.used = new EnergyUsed(source);
     this.allocations = new AllocationChart(source, this.window);
     this.scheduler = new SchedulerPanel(source);
   }
@@ -100,7 +102,7 @@ class FleetView {
   async ask() {
     try {
       await Promise.all([this.past.renew(this.window.span), this.allocations.past.renew(this.window.span),
-        this.scheduler.ask()]);
+        this.scheduler.ask(), ...(this.source.fleet?.nodes ? [this.today.renewToday(), this.used.renewShown(this.window)] : [])]);
     } catch {
       // The stream says that the server is away; the charts stay as they are.
     }
@@ -128,6 +130,7 @@ class FleetView {
       tile('Power', powerText(fleet.gpus ? fleet.power_w : null),
         fleet.gpus_without_power ? `without ${countText(fleet.gpus_without_power, 'GPU')} that tell none` :
           `of ${countText(fleet.gpus, 'GPU')}${billText(3600 * fleet.power_w, fleet, ' per hour')}`),
+      ...(fleet.nodes ? [tile('Used today', this.today.figure, this.today.meaning(fleet))] : []),
       tile('GPUs in use', fleet.gpus ? `${fleet.gpus_leased} of ${fleet.gpus}` : kNothing,
         `with a lease; ${fleet.gpus_unrestored} off their default clocks without one`, fleet.gpus_unrestored ? 'bad' : ''),
       tile('Jobs running', String(fleet.jobs_running), `of ${fleet.jobs} that the server knows`),
@@ -140,7 +143,8 @@ class FleetView {
         fleet.nodes_silent ? `${fleet.nodes_silent} silent` : 'none silent', fleet.nodes_silent ? 'bad' : '')]),
     heading('Attention'), alarms(this.source, this.scheduler.alarms()),
     ...(fleet.nodes ? [heading('Power and GPUs'), this.window.tools(), this.power.element,
-      this.allocations.element] : []), ...this.scheduler.shown(),
+      make('p', {class: 'note', 'data-key': 'used'}, 'Energy in the time that is shown: ', make('strong', {}, this.used.figure),
+        ', ' + this.used.meaning(fleet)), this.allocations.element] : []), ...this.scheduler.shown(),
     heading('Jobs'), jobTable(this.source), heading('Nodes'), nodeTable(this.source)];
   }
 }
