@@ -100,8 +100,12 @@ class ControllerWatch::Asking {
 
   [[nodiscard]] std::shared_ptr<const Holders> holders() const {
     const std::lock_guard lock(mutex_);
-    const bool is_known = holders_ && !is_silent(to_seconds(monotonic_now() - answered_));
-    return is_known ? holders_ : std::make_shared<const Holders>();
+    return is_heard() ? holders_ : std::make_shared<const Holders>();
+  }
+
+  [[nodiscard]] std::optional<Watts> budget() const {
+    const std::lock_guard lock(mutex_);
+    return is_heard() && budget_ > Watts() ? std::optional(budget_) : std::nullopt;
   }
 
  private:
@@ -109,11 +113,13 @@ class ControllerWatch::Asking {
     std::string trouble;
     std::shared_ptr<const std::string> status;
     std::shared_ptr<const Holders> holders;
+    Watts budget;
     try {
       const Response response = client_.request("GET", "/v1/cluster/status");
       if (response.status == 200) {
         auto told = read_message<ClusterRunStatus>(parse_json("the controller's answer", response.body));
         holders = std::make_shared<const Holders>(holders_of(told));
+        budget = told.budget;
         status = text_of(std::move(told));
       } else {
         trouble = fmt::format("it answers with status {}", response.status);
@@ -126,18 +132,23 @@ class ControllerWatch::Asking {
     if (!status) return;
     status_ = std::move(status);
     holders_ = std::move(holders);
+    budget_ = budget;
     answered_ = monotonic_now();
   }
+
+  // With the mutex held.
+  [[nodiscard]] bool is_heard() const { return holders_ && !is_silent(to_seconds(monotonic_now() - answered_)); }
 
   [[nodiscard]] bool is_silent(const std::optional<Seconds>& age) const { return !age || *age > options_.silent_after; }
 
   const ControllerWatchOptions options_;
   HttpClient client_;  // in the thread alone, but for interrupt()
 
-  mutable std::mutex mutex_;                   // guards the next four
+  mutable std::mutex mutex_;                   // guards the next five
   WatchedController told_;                     // without its status
   std::shared_ptr<const std::string> status_;  // null: nothing was told yet, as is the next
   std::shared_ptr<const Holders> holders_;
+  Watts budget_;
   Nanoseconds answered_ = 0;
 
   std::optional<PeriodicThread> thread_;
@@ -154,5 +165,7 @@ Response ControllerWatch::response() const { return asking_ ? asking_->response(
 std::shared_ptr<const ControllerWatch::Holders> ControllerWatch::holders() const {
   return asking_ ? asking_->holders() : std::make_shared<const Holders>();
 }
+
+std::optional<Watts> ControllerWatch::budget() const { return asking_ ? asking_->budget() : std::nullopt; }
 
 }  // namespace flyball

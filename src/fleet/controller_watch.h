@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -41,6 +42,9 @@ class ControllerWatch {
   // the GPU; nothing while the controller is silent, or where the cluster engine does not tell. Never null.
   using Holders = std::map<std::pair<std::string, std::size_t>, std::string>;
   [[nodiscard]] std::shared_ptr<const Holders> holders() const;
+
+  // Returns the power budget of all GPUs of the cluster, by what the controller told last; none while it is silent.
+  [[nodiscard]] std::optional<Watts> budget() const;
 
  private:
   class Asking;

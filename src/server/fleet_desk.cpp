@@ -55,7 +55,8 @@ const std::vector<HistoryTable>& tables() {
         {"jobs_running"},
         {"energy_j", Coarser::kSum},
         {"read_s", Coarser::kSum},
-        {"complete_s", Coarser::kSum}}},
+        {"complete_s", Coarser::kSum},
+        {"budget_w"}}},
   };
   return kTables;
 }
@@ -165,7 +166,8 @@ FleetEnergy energy_of(const History::Total& total) {
 }
 
 FleetHistoryRow fleet_row(const History::Row& row) {
-  return {row.time, quantity<Watts>(row.figures[0]), row.figures[1], row.figures[2], row.figures[3], row.figures[4]};
+  return {row.time,       quantity<Watts>(row.figures[0]), row.figures[1], row.figures[2], row.figures[3],
+          row.figures[4], quantity<Watts>(row.figures[8])};
 }
 
 // Of what is kept of a stage there is only its power.
@@ -290,13 +292,14 @@ void FleetDesk::keep(const WatchedNodes& nodes, const FleetStatus& all) {
   }
   if (all.nodes > 0) {
     const Reading& reading = read(now, all);
+    const std::optional<Watts> budget = controller_.budget();
     samples.push_back(
         {kFleet,
          kWholeFleet,
          {all.gpus > 0 ? std::optional(all.power.value()) : std::nullopt, static_cast<double>(all.gpus),
           static_cast<double>(all.gpus_leased), static_cast<double>(all.nodes_silent),
           static_cast<double>(all.jobs_running), reading.energy ? std::optional(reading.energy->value()) : std::nullopt,
-          reading.time.value(), reading.complete.value()}});
+          reading.time.value(), reading.complete.value(), budget ? std::optional(budget->value()) : std::nullopt}});
   }
   const std::map<std::string, LeasedPower> leased = leased_power(nodes);
   std::vector<History::Event> events;

@@ -267,7 +267,9 @@ Record<FleetHistoryRow> description_of(const FleetHistoryRow* /*type*/) {
       .field("gpus", &R::gpus, "Number of GPUs.")
       .field("gpus_leased", &R::gpus_leased, "GPUs that somebody had leased.")
       .field("nodes_silent", &R::nodes_silent, "Nodes whose agents did not answer.")
-      .field("jobs_running", &R::jobs_running, "Jobs with schedules whose ranks were heard.");
+      .field("jobs_running", &R::jobs_running, "Jobs with schedules whose ranks were heard.")
+      .field("budget_w", &R::budget,
+             "The power budget of all GPUs of the cluster, as its controller told it; null where none was heard.");
 }
 
 Record<FleetHistory> description_of(const FleetHistory* /*type*/) {

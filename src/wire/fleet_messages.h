@@ -179,6 +179,7 @@ struct FleetHistoryRow {
   std::optional<double> gpus_leased;
   std::optional<double> nodes_silent;
   std::optional<double> jobs_running;
+  std::optional<Watts> budget;  // of the cluster, by its controller
 };
 struct FleetHistory {
   HistoryStep step = HistoryStep::kSeconds;

@@ -237,7 +237,7 @@ TEST_F(Fleet, TellsWhichJobHadWhichGpuWhen) {
   EXPECT_EQ(client_.ask("GET", "/v1/fleet/allocations?from_s=2000&until_s=1000").status, 400u);
 }
 
-// The controller of a cluster has leased all GPUs of a node at once, for whatever its jobs are.
+// The controller of a cluster has leased all GPUs of a node at once, for whatever its jobs are. Its budget is kept.
 TEST_F(Fleet, AGpuThatTheControllerHasLeasedIsItsJobs) {
   const testing::TempFolder folder;
   EventLoop loop;
@@ -245,7 +245,8 @@ TEST_F(Fleet, AGpuThatTheControllerHasLeasedIsItsJobs) {
   router.add({"GET", "/v1/cluster/status", Handler([](const Request& /*request*/) {
                 return text_response(
                     "application/json",
-                    R"({"jobs": [{"job": 7, "kind": "resnet", "places": [{"node": "n1", "gpus": [0, 1]}]}]})");
+                    R"({"budget_w": 1234,)"
+                    R"( "jobs": [{"job": 7, "kind": "resnet", "places": [{"node": "n1", "gpus": [0, 1]}]}]})");
               })});
   HttpServer controller(loop, std::move(router), ServerLimits());
   controller.listen_unix(folder / "controller.sock", 0600);
@@ -270,6 +271,13 @@ TEST_F(Fleet, AGpuThatTheControllerHasLeasedIsItsJobs) {
         if (one["node"] == "n1" && !one["ended"].get<bool>()) jobs[one["gpu"]] = one["job"];
       }
     }
+    nlohmann::json budget;
+    for (int i = 0; i < 600 && budget.is_null(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      const nlohmann::json rows = client.get("/v1/fleet/history")["rows"];
+      if (!rows.empty()) budget = rows.back()["budget_w"];
+    }
+    EXPECT_EQ(budget, 1234);
     EXPECT_EQ(jobs[0], "job 7, resnet");
     EXPECT_EQ(jobs[1], "a-training") << "the lease says itself for which job it is";
   }
@@ -284,6 +292,7 @@ TEST_F(Fleet, AllNodesTogetherHaveAPast) {
   EXPECT_EQ(told["rows"].back()["power_w"], 100.0 + 101.0 + 100.0 + 101.0 + 102.0);
   EXPECT_EQ(told["rows"].back()["gpus"], 5);
   EXPECT_EQ(told["rows"].back()["gpus_leased"], 0);
+  EXPECT_TRUE(told["rows"].back()["budget_w"].is_null()) << "no controller is asked";
 }
 
 // GPU i of a node draws 100 + i W: 201 W of the first node, 303 W of the second. While the second is silent, what is

@@ -551,6 +551,9 @@ class Tests(WhatIfTests, BrowserTests):
             expect(rows.last).to_contain_text(SCRIPT)
             # 700 W of its jobs and 500 W of others, of 2 kW.
             expect(page.locator(".tile").filter(has_text="Power against the budget")).to_contain_text("1.20\u00a0kW of 2.00\u00a0kW")
+            # The chart of the power has it as a line, from when the controller was heard.
+            power = page.locator("figure.chart").filter(has_text="Power of all GPUs")
+            expect(power.locator(".legend")).to_contain_text("budget 2.00\u00a0kW")
             self.check("scheduler", page.locator("meter").get_attribute("value") == "1200", "the meter is another")
             queue = page.get_by_role("region", name="Jobs of the scheduler").locator("tbody tr")
             expect(queue.first).to_contain_text("running")

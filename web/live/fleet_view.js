@@ -109,7 +109,9 @@ class FleetView {
   }
 
   drawn() {
-    this.power.show([{label: 'power', color: '--p0'}], this.past.charted([row => row.power_w]), []);
+    const budget = this.past.rows.some(row => typeof row.budget_w === 'number');
+    this.power.show([{label: 'power', color: '--p0'}, ...(budget ? [{label: 'budget', color: '--critical', dashed: true}] : [])],
+      this.past.charted([row => row.power_w, ...(budget ? [(/** @type {any} */ row) => row.budget_w] : [])]), []);
     this.allocations.show();
   }
 
