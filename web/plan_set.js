@@ -8,7 +8,7 @@
  *   clocks_mhz: number[], times_s: number[], energies_j: number[], labels?: string[]}} OperationType
  * Operations by columns, each after those that it waits for: `microbatch` counts from 1, and 0 is none; an operation
  * waits for as many others as `waits` says, which are so many operations before it as the next of `distance` say. Texts
- * have one character for each number.
+ * have one character for each number. Those of a plan's `options` are sorted by the operations' types.
  * @typedef {{type: string, microbatch: string, chunk: string, waits: string, distance: string}} OrderText
  * @typedef {{time_s: number, energy_j: number, straggler_wait_j: number, options: string}} PlanPoint
  * @typedef {{planner: string, order: number, points_in_all: number, selected: number | null,
@@ -46,6 +46,17 @@ const numbersOf = text => Array.from(text, one => {
   const code = /** @type {number} */ (one.codePointAt(0));
   return code - kZero - (code > kLastBeforeSurrogates ? kSurrogates : 0);
 });
+
+/**
+ * The set that a page holds packed (src/report/timeline_view.cpp).
+ * @param {string} text zlib's format in base64
+ * @returns {Promise<PlanSet>}
+ */
+async function unpackedSet(text) {
+  const bytes = Uint8Array.from(atob(text), one => one.charCodeAt(0));
+  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'));
+  return JSON.parse(await new Response(unpacked).text());
+}
 
 /** @type {WeakMap<OrderText, OperationOrder>} */
 const kOrdersRead = new WeakMap();
@@ -127,9 +138,13 @@ function criticalPath(set, order, start, duration, end) {
  */
 function iterationOf(set, order, options, heading, durations) {
   const operations = orderOf(set.orders[order]);
-  const chosen = numbersOf(options);
+  /** @type {number[]} */
+  const chosen = [];
+  const {type} = operations;
+  const sorted = type.map((_, i) => i).sort((a, b) => type[a] - type[b]);
+  for (const [at, option] of numbersOf(options).entries()) chosen[sorted[at]] = option;
   const taken = durations ? Float64Array.from(durations) : Float64Array.from(chosen,
-    (option, i) => Math.round(set.types[operations.type[i]].times_s[option] * 1e9));
+    (option, i) => Math.round(set.types[type[i]].times_s[option] * 1e9));
   return {heading, order: operations, options: chosen, timing: timingOf(set, operations, taken)};
 }
 

@@ -4,13 +4,18 @@
 
 class PlanTimeline extends HTMLElement {
   connectedCallback() {
-    const set = /** @type {PlanSet} */ (JSON.parse(part(this, 'script').textContent || ''));
     this.timelines = new Timelines(this.dataset.waiting);
     this.picker = new PlanPicker(this.timelines, () => this.mark());
     this.listening = new AbortController();
-    part(this, '.shown').replaceChildren(this.picker.element, this.timelines.element);
-    this.picker.show(set);
+    this.show(this.picker);
     document.addEventListener('click', event => this.pickNear(event), {signal: this.listening.signal});
+  }
+
+  /** @param {PlanPicker} picker */
+  async show(picker) {
+    const set = await unpackedSet(part(this, 'script').textContent || '');
+    part(this, '.shown').replaceChildren(picker.element, picker.timelines.element);
+    picker.show(set);
   }
 
   disconnectedCallback() {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <utility>
 #include <nlohmann/json.hpp>
 
@@ -39,10 +40,24 @@ void append_number(std::string& out, std::uint32_t number) {
   for (unsigned k = followers; k-- > 0;) out += static_cast<char>(0x80U | ((code >> (6 * k)) & 0x3fU));
 }
 
-std::string options_text(const ClockPlan& plan) {
+// Operations of one type side by side, in their order: plans repeat from one microbatch to the next.
+std::vector<int> by_type(const ComputationDag& dag) {
+  std::vector<int> operations(at(dag.size()));
+  std::iota(operations.begin(), operations.end(), 0);
+  std::ranges::stable_sort(operations, {}, [&](int i) { return dag[i].type; });
+  return operations;
+}
+
+// An order of operations that is listed.
+struct ListedOrder {
+  std::size_t place;
+  std::vector<int> operations;  // by_type()
+};
+
+std::string options_text(const ClockPlan& plan, const ListedOrder& order) {
   std::string out;
   out.reserve(plan.size());
-  for (const std::uint16_t option : plan) append_number(out, option);
+  for (const int i : order.operations) append_number(out, plan[at(i)]);
   return out;
 }
 
@@ -88,19 +103,62 @@ Json order_json(const ComputationDag& dag) {
   return {{"type", types}, {"microbatch", microbatches}, {"chunk", chunks}, {"waits", counts}, {"distance", distances}};
 }
 
-// Evenly `most` of the points at most, but two at least where there are two, and the selected one besides.
-std::vector<std::size_t> thinned(const std::vector<std::size_t>& points, std::size_t most,
-                                 std::optional<std::size_t> selected) {
+// The first and the last of the points, and of those between them each that is `apart` later than the one before.
+std::vector<std::size_t> spaced(const Frontier& frontier, const std::vector<std::size_t>& points, Nanoseconds apart) {
   std::vector<std::size_t> kept;
-  const std::size_t count = std::min(points.size(), std::max<std::size_t>(most, 2));
-  for (std::size_t k = 0; k < count; ++k) {
-    kept.push_back(points[count == 1 ? 0 : k * (points.size() - 1) / (count - 1)]);
+  Nanoseconds next = 0;
+  for (const std::size_t point : points) {
+    const Nanoseconds time = frontier.points()[point].time;
+    if (!kept.empty() && point != points.back() && time < next) continue;
+    kept.push_back(point);
+    next = time + apart;
   }
+  return kept;
+}
+
+// As many of the points as `most` lets stand, but two at least where there are two, as far apart in time as that needs;
+// and the selected one besides.
+std::vector<std::size_t> thinned(const Frontier& frontier, const std::vector<std::size_t>& points, std::size_t most,
+                                 std::optional<std::size_t> selected) {
+  Nanoseconds apart = 0;
+  Nanoseconds enough = frontier.points()[points.back()].time - frontier.points()[points.front()].time + 1;
+  while (apart < enough) {
+    const Nanoseconds middle = apart + (enough - apart) / 2;
+    if (spaced(frontier, points, middle).size() > most) {
+      apart = middle + 1;
+    } else {
+      enough = middle;
+    }
+  }
+  std::vector<std::size_t> kept = spaced(frontier, points, apart);
   if (selected) {
     const auto place = std::lower_bound(kept.begin(), kept.end(), *selected);
     if (place == kept.end() || *place != *selected) kept.insert(place, *selected);
   }
   return kept;
+}
+
+// So many points of each curve have `most_options` operations together, where the curves have so many points.
+std::size_t most_points(const PlanSet& set, const std::vector<std::vector<std::size_t>>& points,
+                        std::size_t most_options) {
+  const auto operations = [&](std::size_t most) {
+    std::size_t sum = 0;
+    for (std::size_t k = 0; k < points.size(); ++k)
+      sum += std::min(points[k].size(), most) * at(set.curves[k].dag->size());
+    return sum;
+  };
+  std::size_t most = 0;
+  for (const auto& of_curve : points) most = std::max(most, of_curve.size());
+  std::size_t least = 0;
+  while (least < most) {
+    const std::size_t middle = most - (most - least) / 2;
+    if (operations(middle) > most_options) {
+      most = middle - 1;
+    } else {
+      least = middle;
+    }
+  }
+  return least;
 }
 
 Joules straggler_wait(const Frontier& frontier, std::size_t point, Nanoseconds until) {
@@ -111,11 +169,14 @@ Joules straggler_wait(const Frontier& frontier, std::size_t point, Nanoseconds u
 }  // namespace
 
 std::string plan_set_json(const PlanSet& set, std::size_t most_options) {
-  std::map<const ComputationDag*, std::size_t> orders;
+  std::map<const ComputationDag*, ListedOrder> orders;
   Json listed = Json::array();
-  const auto order_of = [&](const ComputationDag* dag) {
-    const auto [entry, added] = orders.try_emplace(dag, orders.size());
-    if (added) listed.push_back(order_json(*dag));
+  const auto order_of = [&](const ComputationDag* dag) -> const ListedOrder& {
+    const auto [entry, added] = orders.try_emplace(dag, ListedOrder{orders.size(), {}});
+    if (added) {
+      entry->second.operations = by_type(*dag);
+      listed.push_back(order_json(*dag));
+    }
     return entry->second;
   };
 
@@ -124,8 +185,8 @@ std::string plan_set_json(const PlanSet& set, std::size_t most_options) {
     Json json = {{"name", one.name},
                  {"energy_j", one.energy.value()},
                  {"straggler_wait_j", one.straggler_wait.value()},
-                 {"order", order_of(one.dag)},
-                 {"options", options_text(*one.plan)}};
+                 {"order", order_of(one.dag).place},
+                 {"options", options_text(*one.plan, order_of(one.dag))}};
     const std::vector<Nanoseconds> usual = plan_durations(*one.dag, *one.plan);
     if (!std::equal(usual.begin(), usual.end(), one.durations.begin(), one.durations.end())) {
       json["durations_ns"] = std::vector<Nanoseconds>(one.durations.begin(), one.durations.end());
@@ -133,12 +194,14 @@ std::string plan_set_json(const PlanSet& set, std::size_t most_options) {
     iterations.push_back(std::move(json));
   }
 
+  std::vector<std::vector<std::size_t>> worthwhile;
+  for (const PlanSetCurve& curve : set.curves) worthwhile.push_back(worthwhile_points(*curve.frontier));
+  const std::size_t most = most_points(set, worthwhile, most_options);
   Json plans = Json::array();
-  for (const PlanSetCurve& curve : set.curves) {
-    const std::size_t others = set.curves.size() - 1;
-    const std::size_t share = others == 0 ? 1 : &curve == &set.curves.front() ? 2 : 2 * others;
-    const std::vector<std::size_t> points =
-        thinned(worthwhile_points(*curve.frontier), most_options / share / at(curve.dag->size()), curve.selected);
+  for (std::size_t k = 0; k < set.curves.size(); ++k) {
+    const PlanSetCurve& curve = set.curves[k];
+    const ListedOrder& order = order_of(curve.dag);
+    const std::vector<std::size_t> points = thinned(*curve.frontier, worthwhile[k], most, curve.selected);
     Json shown = Json::array();
     Json selected;
     for (const std::size_t point : points) {
@@ -146,10 +209,10 @@ std::string plan_set_json(const PlanSet& set, std::size_t most_options) {
       shown.push_back({{"time_s", curve.frontier->time(point).value()},
                        {"energy_j", curve.frontier->energy(point).value()},
                        {"straggler_wait_j", straggler_wait(*curve.frontier, point, set.straggler_time).value()},
-                       {"options", options_text(curve.frontier->plan(point))}});
+                       {"options", options_text(curve.frontier->plan(point), order)}});
     }
     plans.push_back({{"planner", curve.planner},
-                     {"order", order_of(curve.dag)},
+                     {"order", order.place},
                      {"points_in_all", curve.frontier->size()},
                      {"selected", std::move(selected)},
                      {"points", std::move(shown)}});

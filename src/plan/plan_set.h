@@ -3,8 +3,9 @@
 //
 // A plan file (plan/plan_file.h) is for programs and holds every plan of one planner. This text is for people's
 // browsers: it has one character for each column of an operation and for the option that a plan gives it, and holds as
-// many plans as a page has room for. docs/openapi.yaml says what its members are (POST /v1/what-if). Units are seconds,
-// nanoseconds, joules, watts and megahertz.
+// many plans as a page has room for. The options of operations of one type stand side by side, and repeat themselves,
+// so that the text can be packed to a small part of its length. docs/openapi.yaml says what its members are (POST
+// /v1/what-if). Units are seconds, nanoseconds, joules, watts and megahertz.
 #pragma once
 
 #include <cstddef>
@@ -47,8 +48,9 @@ struct PlanSet {
 };
 
 // Returns the set as JSON. Of each curve it holds the points that are worth choosing (worthwhile_points()), thinned out
-// evenly but for the first, the last and the selected one, so that all plans together have about `most_options`
-// operations; half of these are the first curve's. Deterministic. Cost: linear in the operations of all points.
+// evenly over time but for the first, the last and the selected one, so that all plans together have about
+// `most_options` operations, and no curve more points than another that has as many. Deterministic. Cost: linear in the
+// operations of all points.
 // The set must have a curve or an iteration, and frontiers must not be empty. Thread-safe.
 [[nodiscard]] std::string plan_set_json(const PlanSet& set, std::size_t most_options);
 

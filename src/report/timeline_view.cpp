@@ -1,8 +1,11 @@
 // Makes the timelines of a page: the plans as data, which the page's scripts draw.
 #include <fmt/format.h>
+#include <zlib.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "base/error.h"
 #include "draw/html_page.h"
 #include "draw/svg_canvas.h"
 #include "plan/plan_set.h"
@@ -11,8 +14,49 @@
 namespace flyball {
 namespace {
 
-// A page has room for so many operations of all plans together: some 100 kB.
-constexpr std::size_t kMostPlanned = 80'000;
+// A page has room for so many characters of plans, packed, and its reader for so many operations of all plans together.
+constexpr std::size_t kMostPacked = 185'000;
+constexpr std::size_t kMostPlanned = 1'400'000;
+constexpr std::size_t kFewestPlanned = 10'000;
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve(4 * (bytes.size() / 3 + 1));
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const auto byte = [&](std::size_t k) {
+      return i + k < bytes.size() ? static_cast<unsigned>(static_cast<unsigned char>(bytes[i + k])) : 0U;
+    };
+    const unsigned group = byte(0) << 16U | byte(1) << 8U | byte(2);
+    for (unsigned digit = 0; digit < 4; ++digit) {
+      const bool is_filled = i + digit <= bytes.size();
+      out += is_filled ? kDigits[group >> (18U - 6U * digit) & 63U] : '=';
+    }
+  }
+  return out;
+}
+
+// In zlib's format (RFC 1950), which browsers unpack, in base64.
+std::string packed(const std::string& text) {
+  uLongf size = compressBound(static_cast<uLong>(text.size()));
+  std::string out(size, '\0');
+  const int result = compress2(reinterpret_cast<Bytef*>(out.data()), &size, reinterpret_cast<const Bytef*>(text.data()),
+                               static_cast<uLong>(text.size()), Z_BEST_COMPRESSION);
+  if (result != Z_OK) throw SystemError(fmt::format("zlib cannot pack a report's plans (error {})", result));
+  out.resize(size);
+  return base64(out);
+}
+
+// As many plans as the page has room for. What repeats itself takes little room, so that their number is not known
+// before they are packed.
+std::string packed(const PlanSet& set) {
+  std::size_t most = kMostPlanned;
+  for (;;) {
+    std::string text = packed(plan_set_json(set, most));
+    if (text.size() <= kMostPacked || most <= kFewestPlanned) return text;
+    most = std::min(most / 10 * 9, most * kMostPacked / text.size());
+  }
+}
 
 PlanSetIteration iteration_of(const RealisedPlan& plan) {
   return {
@@ -32,9 +76,10 @@ std::string timeline_view(const ReportInput& input) {
     set.curves.push_back({curve.name, curve.dag, curve.frontier, curve.selected});
   }
   return fmt::format(
-      "<plan-timeline data-waiting=\"{}\">\n<div class=\"shown\"><p class=\"note\">The timelines need JavaScript; the "
-      "picture timeline.svg does not.</p></div>\n<script type=\"application/json\">{}</script>\n</plan-timeline>\n",
-      escape_markup(blocking_label(*input.problem)), script_json(plan_set_json(set, kMostPlanned)));
+      "<plan-timeline data-waiting=\"{}\">\n<div class=\"shown\"><p class=\"note\">The timelines need JavaScript "
+      "and a browser of 2023 or later; the picture timeline.svg does not.</p></div>\n<script "
+      "type=\"text/plain\">{}</script>\n</plan-timeline>\n",
+      escape_markup(blocking_label(*input.problem)), packed(set));
 }
 
 }  // namespace flyball

@@ -20,7 +20,8 @@ PROFILES = BUILD.parent / "examples" / "profiles"
 SMALL = ("gpt3-1.3b-a100-4stage.csv", 8)
 LARGE = ("gpt3-175b-a100-sxm-8stage.csv", 128)
 HOSTILE = "<|script><script>window.hostile = 1<|script>\u202e<img src=x onerror='window.hostile = 2'>"
-NAMES = ("timing", "trace", "straggler", "slider", "frontier", "search", "pin", "zoom", "looks", "hostile", "large")
+MANY_POINTS = 200  # of each planner that has so many, a report of GPT-3 175B shows
+NAMES = ("timing", "trace", "emulated", "straggler", "slider", "frontier", "search", "pin", "zoom", "looks", "hostile", "large")
 LONG_MS = 60 * 1000  # ms; nothing here is about speed
 MOST_BYTES = 500_000
 
@@ -37,6 +38,17 @@ ENDS = """() => {
 OPERATIONS = """() => document.querySelector('plan-timeline').timelines.rows.map(({set, stages, iteration}) =>
   stages.flat().map(i => [`stage ${set.types[iteration.order.type[i]].stage}`, operationLabel(set, iteration.order, i),
     iteration.timing.start[i], iteration.timing.duration[i], iteration.timing.slack[i] === 0]))"""
+
+# What a point's timeline shows: when it ends, the energy beside it, and what each stage runs at which clock, in order.
+POINT = """([curve, at]) => {
+  const {picker, timelines} = document.querySelector('plan-timeline');
+  const {points} = picker.set.plans[curve];
+  picker.pick(curve, Math.round(at * (points.length - 1)));
+  const {set, iteration: {timing, order, options}, stages} = timelines.rows[1];
+  const clocks = stages.map(stage => stage.flat().sort((a, b) => timing.start[a] - timing.start[b]).map(i =>
+    [set.types[order.type[i]].instruction, set.types[order.type[i]].clocks_mhz[options[i]]]));
+  return {time_s: timing.end / 1e9, energy_j: picker.shown.energy_j, clocks};
+}"""
 
 
 class Tests(BrowserTests):
@@ -95,6 +107,29 @@ class Tests(BrowserTests):
                 found = {tuple(one) for one in operations}
                 self.check("trace", found == expected[at], f"{options}: {sorted(found ^ expected[at])[:4]}")
             page.context.close()
+
+    # What the page shows of some points, against `flyball emulate` of the clocks that it shows.
+    def emulated(self):
+        path, _ = self.report(*LARGE, "--planner", "all")
+        page = self.open(path)
+        curves = page.evaluate("document.querySelector('plan-timeline').picker.set.plans.map(one => [one.planner, one.order, "
+                               "one.points.length, one.points_in_all])")
+        for planner, _, shown, in_all in curves:
+            self.check("points", in_all < 2 * MANY_POINTS or shown >= MANY_POINTS, f"{planner} has {shown} of {in_all}")
+        for curve, (planner, order, shown, _) in enumerate(curves):
+            if order != curves[0][1]:
+                continue  # lists of clocks are in the schedule's order
+            for at in (0, .37, .5, 1) if shown > 1 else (0,):
+                seen = page.evaluate(POINT, [curve, at])
+                clocks = self.folder / "clocks.py"
+                clocks.write_text("[\n" + "".join(f"{[tuple(one) for one in stage]},\n" for stage in seen["clocks"]) + "]\n")
+                told = json.loads(subprocess.run(
+                    [BUILD / "flyball", "emulate", PROFILES / LARGE[0], "--microbatches", str(LARGE[1]), "--plan", clocks,
+                     "--format", "json"], check=True, capture_output=True).stdout)["planned"]
+                self.check("emulated", abs(told["time_s"] - seen["time_s"]) < 1e-9 and
+                           abs(told["energy_j"] - seen["energy_j"]) < 1e-6 * told["energy_j"],
+                           f"{planner} at {at}: {told}, the page shows {seen['time_s']} s, {seen['energy_j']} J")
+        page.context.close()
 
     # While a straggler is waited for, a plan's figures hold the waiting, whether it is the chosen one or picked.
     def straggler(self):

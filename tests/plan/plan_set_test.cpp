@@ -64,7 +64,7 @@ TEST(PlanSet, HasACharacterForEachNumber) {
   const nlohmann::json& points = json.at("plans").at(0).at("points");
   EXPECT_EQ(points.at(0).at("options"), "((((");
   std::string lowered = "((((";
-  lowered[at(first)] = ')';
+  lowered[at(small.dag[first].type)] = ')';  // each type has one operation
   EXPECT_EQ(points.at(1).at("options"), lowered);
   EXPECT_EQ(points.at(1).at("time_s"), 0.62);
   EXPECT_EQ(points.at(1).at("energy_j"), 87.0 + 150.0 * 0.62);
@@ -98,8 +98,68 @@ TEST(PlanSet, GreatNumbersAreCharactersToo) {
   EXPECT_NE(distance.find("\xd0\x90"), std::string::npos);
 }
 
-// Of 101 points of four operations each, 40 operations in all are 10 points: 0, 11, 22, ... 99 hundredths of the way,
-// and the selected one, which is not among them.
+// Two microbatches: forwards of stage 0 stand first, in their order, then its backwards, then those of stage 1,
+// wherever they stand in the schedule.
+TEST(PlanSet, OptionsStandByTypes) {
+  const Small small;
+  const ComputationDag dag = testing::dag_of(small.profile, 2);
+  ClockPlan plan(at(dag.size()), 0);
+  for (int i = 0; i < dag.size(); ++i) {
+    const OperationType& type = dag.type_of(i);
+    const bool is_lowered = type.stage == 0 ? type.instruction == "forward" && dag[i].microbatch == 1
+                                            : type.instruction == "backward" && dag[i].microbatch == 0;
+    if (is_lowered) plan[at(i)] = 1;
+  }
+  const std::vector<Nanoseconds> durations = plan_durations(dag, plan);
+  const PlanSet set{{Watts(75), Watts(75)}, {}, {}, {{"", Joules(0), Joules(0), &dag, &plan, durations}}};
+  const nlohmann::json json = nlohmann::json::parse(plan_set_json(set, 0));
+  std::string wanted;
+  for (const nlohmann::json& type : json.at("types")) {
+    const bool is_forward = type.at("instruction") == "forward";
+    wanted += type.at("stage") == 0 ? (is_forward ? "()" : "((") : (is_forward ? "((" : ")(");
+  }
+  EXPECT_EQ(wanted.size(), 8U);
+  EXPECT_EQ(json.at("iterations").at(0).at("options"), wanted);
+}
+
+// Each curve has as many points as another that has so many. Points have four operations: 36 are nine points, the one
+// of a curve that has no more, and four of each other.
+TEST(PlanSet, CurvesHaveAsManyPoints) {
+  const Small small;
+  Frontier many(Watts(0));
+  for (int k = 0; k <= 100; ++k) many.add({600'000'000 + k, 200.0 - k}, small.lowered({}));
+  many.finish();
+  Frontier one(Watts(0));
+  one.add({600'000'000, 200.0}, small.lowered({}));
+  one.finish();
+  const PlanSet set{{Watts(0), Watts(0)},
+                    {{"a", &small.dag, &many, {}}, {"b", &small.dag, &one, {}}, {"c", &small.dag, &many, {}}},
+                    {},
+                    {}};
+  const nlohmann::json plans = nlohmann::json::parse(plan_set_json(set, 36)).at("plans");
+  EXPECT_EQ(plans.at(0).at("points").size(), 4U);
+  EXPECT_EQ(plans.at(1).at("points").size(), 1U);
+  EXPECT_EQ(plans.at(2).at("points").size(), 4U);
+}
+
+// Points are evenly apart in time, and not in their place. Of times from 0 to 10 ns and of 100 and 200 ns four are to
+// be chosen: with 5 ns between them there are five, 0, 5, 10, 100 and 200, and with 6 ns it is 0, 6, 100 and 200.
+TEST(PlanSet, PointsAreEvenlyApartInTime) {
+  const Small small;
+  Frontier frontier(Watts(0));
+  for (int k = 0; k <= 10; ++k) frontier.add({600'000'000 + k, 200.0 - k}, small.lowered({}));
+  frontier.add({600'000'100, 100.0}, small.lowered({}));
+  frontier.add({600'000'200, 90.0}, small.lowered({}));
+  frontier.finish();
+  const PlanSet set{{Watts(0), Watts(0)}, {{"perseus", &small.dag, &frontier, {}}}, {}, {}};
+  std::vector<double> energies;
+  const nlohmann::json json = nlohmann::json::parse(plan_set_json(set, 16));
+  for (const nlohmann::json& point : json.at("plans").at(0).at("points")) energies.push_back(point.at("energy_j"));
+  EXPECT_THAT(energies, ElementsAre(200, 194, 100, 90));
+}
+
+// Of 101 points of four operations each, 40 operations in all are 10 points. They are a nanosecond apart from one
+// another: every 12th of them, the last and the selected one; every 11th and the last would be eleven.
 TEST(PlanSet, ThinsOutWhatDoesNotFit) {
   const Small small;
   Frontier frontier(Watts(0));
@@ -109,7 +169,7 @@ TEST(PlanSet, ThinsOutWhatDoesNotFit) {
   const nlohmann::json plan = nlohmann::json::parse(plan_set_json(set, 40)).at("plans").at(0);
   std::vector<double> energies;
   for (const nlohmann::json& point : plan.at("points")) energies.push_back(point.at("energy_j"));
-  EXPECT_THAT(energies, ElementsAre(200, 189, 178, 167, 156, 150, 145, 134, 123, 112, 100));
+  EXPECT_THAT(energies, ElementsAre(200, 188, 176, 164, 152, 150, 140, 128, 116, 104, 100));
   EXPECT_EQ(plan.at("selected"), 5);
   EXPECT_EQ(plan.at("points_in_all"), 101);
 }

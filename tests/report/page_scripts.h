@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -115,6 +116,28 @@ inline std::set<std::string> keys_of(const nlohmann::json& object) {
 inline nlohmann::json script_data(const std::string& markup) {
   const std::size_t begin = markup.find('>', markup.find("<script")) + 1;
   return nlohmann::json::parse(markup.substr(begin, markup.find("</script>") - begin));
+}
+
+// The JSON that stands packed in the first script element: in base64, zlib's format.
+inline nlohmann::json unpacked_data(const std::string& markup) {
+  static const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const std::size_t begin = markup.find('>', markup.find("<script")) + 1;
+  std::string bytes;
+  unsigned bits = 0;
+  int count = 0;
+  for (std::size_t i = begin; markup[i] != '<' && markup[i] != '='; ++i) {
+    bits = bits << 6U | static_cast<unsigned>(digits.find(markup[i]));
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes += static_cast<char>(bits >> static_cast<unsigned>(count) & 0xffU);
+  }
+  std::string text(4 << 20, '\0');
+  uLongf size = text.size();
+  EXPECT_EQ(uncompress(reinterpret_cast<Bytef*>(text.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()),
+                       bytes.size()),
+            Z_OK);
+  return nlohmann::json::parse(text.substr(0, size));
 }
 
 }  // namespace flyball::testing

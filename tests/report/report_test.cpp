@@ -237,7 +237,7 @@ TEST(Report, ScriptsFindWhatTheyAskFor) {
   const std::string view = timeline_view(scene.input());
   testing::expect_parts("plan_timeline.js", view + html_report(scene.input()));
   testing::expect_parts("tips.js", timeline_picture(scene.input()).standalone());
-  const nlohmann::json data = testing::script_data(view);
+  const nlohmann::json data = testing::unpacked_data(view);
   std::set<std::string> read;
   for (const char* script : {"plan_set.js", "plan_picker.js", "plan_timeline.js", "timeline.js", "timeline_row.js"}) {
     read.merge(testing::members_read(script, "set"));
