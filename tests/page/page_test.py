@@ -23,7 +23,7 @@ JOB = "night"
 SCRIPT = "<script>window.hostile = 1</script><img src=x onerror='window.hostile = 2'>"
 HOSTILE = {"markup": SCRIPT, "arabic": "\u202eمهمة \u202e تدريب", "long": "x" * 200}
 NAMES = ("straggler", "pace", "paints", "no_token", "keyboard", "zoom", "allocations", "many_gpus", "scheduler",
-         "silence", "restart", "looks", "hostile", "leases", "refuses", "agent", "bill", "used", "what_if", "what_if_file", "iteration")
+         "silence", "restart", "looks", "hostile", "leases", "refuses", "agent", "bill", "used", "phone", "what_if", "what_if_file", "iteration")
 # The widths of the bars of jobs in each row that has some, in px.
 BARS_OF_JOBS = """() => [...document.querySelectorAll('.allocations .row')]
   .map(row => [...row.querySelectorAll('.bar')].filter(bar => bar.dataset.job).map(bar => bar.getBoundingClientRect().width))
@@ -358,15 +358,15 @@ class Tests(WhatIfTests, BrowserTests):
 
         def shown():
             """In Wh."""
-            figure, unit = re.search(r"shown: ([\d.]+)\s(k?Wh), read", line.text_content()).groups()
-            return float(figure) * (1000 if unit == "kWh" else 1)
+            found = re.search(r"shown: ([\d.]+)\s(k?Wh), read", line.text_content())
+            return float(found[1]) * (1000 if found[2] == "kWh" else 1) if found else 0
 
         expect(line).to_have_text(re.compile("Wh, read "))
         before = self.world.ask(f"/v1/fleet/energy?from_s={time.time() - 600:.0f}")["energy_j"] / 3600
         wait_until("the energy", lambda: shown() >= .995 * before)
         after = self.world.ask(f"/v1/fleet/energy?from_s={time.time() - 600:.0f}")["energy_j"] / 3600
         self.check("used", shown() <= 1.005 * after + .01, f"{shown()} Wh after {before} and before {after}")
-        # Less of it where less is shown: the time of one button's press.
+        # Less of it where less is shown: a quarter of the time, in its middle.
         page.get_by_role("button", name="show a shorter time").click()
         page.get_by_role("button", name="show a shorter time").click()
         wait_until("less energy", lambda: shown() < .995 * before)
@@ -389,6 +389,30 @@ class Tests(WhatIfTests, BrowserTests):
                                   "only for 25\u00a0% of the time of all GPUs; 3.60 at 0.3 a kWh; 4.56\u00a0kg CO₂")
         expect(page.locator(".note").filter(has_text="Energy in the time that is shown")).to_have_text(
             "Energy in the time that is shown: –, no power was read in this time")
+        page.context.close()
+
+    # A wide table on a phone: the rows' names stay where they are while the rest moves, below them; the edge behind which
+    # there is more has a shade that stays, and a cover of it that moves with the table's end.
+    def phone(self):
+        page = self.open("nodes/n1", 390)
+        table = page.get_by_role("region", name="GPUs", exact=True)
+        expect(table.locator("tbody tr")).to_have_count(8)
+        before, after = [table.evaluate("""(one, left) => {
+            one.scrollLeft = left;
+            const [name, next] = one.querySelector('tbody tr').children;
+            const at = name.getBoundingClientRect();
+            const seen = document.elementFromPoint(at.right - 2, at.y + at.height / 2);
+            const heading = one.querySelector('thead th').getBoundingClientRect();
+            return {name: at.x, heading: heading.x, next: next.getBoundingClientRect().x, left: one.scrollLeft,
+              hidden: one.scrollWidth - one.clientWidth, above: name.contains(seen),
+              attachment: getComputedStyle(one).backgroundAttachment};
+        }""", left) for left in (0, 80)]
+        self.check("phone", before["hidden"] >= 80 and after["left"] == 80, f"the table does not scroll: {before}, {after}")
+        self.check("phone", after["name"] == before["name"] and after["heading"] == before["heading"], f"{before} to {after}")
+        self.check("phone", before["next"] - after["next"] == 80, f"the columns do not scroll: {before} to {after}")
+        self.check("phone", after["above"], "what scrolls stands above the rows' names")
+        self.check("phone", after["attachment"] == "local, scroll", after["attachment"])
+        page.screenshot(path=PICTURES / "phone.png")
         page.context.close()
 
     def last_bar(self, page, node, gpu):

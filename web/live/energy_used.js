@@ -11,11 +11,11 @@ function readText(told) {
   const length = Math.max(told.until_s - told.from_s, 1);
   // Not "100 %" where something is missing, and no fault for the second that is being read.
   const share = (/** @type {number} */ time) => time > .995 * length - 2 ? 100 : Math.floor(100 * time / length);
-  const read = share(told.read_s);
-  const complete = Math.min(share(told.complete_s), read);
-  if (read === 0) return 'no power was read in this time';
-  return (read === 100 ? 'read all the time' : `read for ${read}\u00a0% of the time, and nothing is added for the rest`) +
-    (complete < read ? `; ${complete ? `only for ${complete}\u00a0% of the time` : 'never'} of all GPUs` : '');
+  const percent = (/** @type {number} */ time) => (share(time) ? share(time) : 'less than 1') + '\u00a0% of the time';
+  if (told.read_s === 0) return 'no power was read in this time';
+  const some = share(told.complete_s) < share(told.read_s) || told.complete_s === 0;
+  return (share(told.read_s) === 100 ? 'read all the time' : `read for ${percent(told.read_s)}, and nothing is added for the rest`) +
+    (some ? `; ${told.complete_s ? `only for ${percent(told.complete_s)}` : 'never'} of all GPUs` : '');
 }
 
 /** Energy of one stretch of time, renewed as that goes on. */
