@@ -136,6 +136,7 @@ std::string job_text(const JobStatus& job) {
                           job.stages, job.data_parallel, job.tensor_parallel, job.schedule, job.microbatches));
   line("plan", job.version > 0 ? fmt::format("{}, version {}", job.planner, job.version)
                                : fmt::format("{}, none yet", job.planner));
+  if (job.ordered_maximum) line("clocks", "ordered to maximum clocks, until the plan is ordered again");
   if (!job.memory_limit.empty()) {
     line("memory",
          fmt::format("stages hold at most {} microbatches in flight, as {}", fmt::join(job.memory_limit, ", "),

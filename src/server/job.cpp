@@ -419,9 +419,9 @@ Deployment Job::deployment() const {
     const JobPlan& plan = plan_->of_pipeline(static_cast<int>(i));
     Made& shared = made[{{&plan, run}, raised}];
     if (!shared.texts) {
-      shared = {texts_of(plan, run, raised, wanted.slowest, at_maximum, stored_.kind,
-                         promise_.at_maximum() && !plan.is_limited(), remeasured_),
-                fmt::format("{} {} {}", run.point, run.allowed.value(), fmt::join(raised, " "))};
+      shared = {
+          texts_of(plan, run, raised, wanted.slowest, at_maximum, stored_.kind, runs_at_maximum(plan), remeasured_),
+          fmt::format("{} {} {}", run.point, run.allowed.value(), fmt::join(raised, " "))};
       for (const std::string& text : shared.texts->tails) fingerprint.add(text);
     }
     fingerprint.add(shared.mark);
@@ -463,6 +463,12 @@ std::shared_ptr<const std::string> Job::zeus_tail_for(const RankPlace& rank) con
   return {texts, &texts->zeus_tails[static_cast<std::size_t>(rank.pp_rank)]};
 }
 
+std::string Job::clocks_trouble() const {
+  if (!stored_.ordered_maximum || !current_ || !current_->plan->is_limited()) return {};
+  return "maximum clocks are ordered, but the limits on the job's power hold, and its plan runs; take the limits back "
+         "for the order to take effect";
+}
+
 void Job::excuse_plan() {
   if (promise_.at_maximum() && promise_.trouble().empty()) return trust_anew();
   promise_.excuse();
@@ -476,6 +482,8 @@ bool Job::take_promise(const PromiseReport& report) {
     promise_.take_limited(report, pipeline.texts->promised_time);
     return false;
   }
+  // What iterations take as ordered is no measure of the plan, which continues where it was when the order is over.
+  if (stored_.ordered_maximum) return false;
   const bool at_maximum = promise_.at_maximum();
   if (at_maximum) slowed_at_maximum_ = slowed_by_found();
   energy_.take(report, rank.dp_rank, rank.pp_rank, at_maximum);
@@ -558,8 +566,8 @@ JobStatus Job::status(double now) const {
   if (current_) status.plan_status = current_->plan->status();
   status.unprofiled = unprofiled_ranks(kMostRanksShown);
   const std::string unprofiled = status.unprofiled.empty() ? "" : text_of(status.unprofiled.front());
-  std::vector<std::string> troubles = {unprofiled, left_out_, order_trouble(planned, stored_.order_seen),
-                                       promise_.trouble(), warnings_};
+  std::vector<std::string> troubles = {unprofiled,       left_out_,          order_trouble(planned, stored_.order_seen),
+                                       clocks_trouble(), promise_.trouble(), warnings_};
   if (current_) troubles.push_back(budget_warning(limits(), now, current_->plan->least_peak()));
   std::erase(troubles, "");
   status.trouble = failure_.empty() ? fmt::format("{}", fmt::join(troubles, "; ")) : failure_;
@@ -570,6 +578,7 @@ JobStatus Job::status(double now) const {
   status.memory_limit_from = planned.memory_limit.empty()     ? MemoryLimitFrom::kNothing
                              : request().memory_limit.empty() ? MemoryLimitFrom::kMeasured
                                                               : MemoryLimitFrom::kRequest;
+  status.ordered_maximum = stored_.ordered_maximum;
   status.promise = promise_.known();
   status.plans = pipeline_plans();
   status.savings = savings();

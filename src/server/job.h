@@ -109,6 +109,7 @@ class Job {
   void set_given_plan(std::uint64_t identity) { stored_.given_plan = identity; }
   void set_limits(JobLimits limits) { stored_.limits = std::move(limits); }
   void set_order_seen(OrderSeen seen) { stored_.order_seen = seen; }
+  void set_clocks_order(const ClocksOrder& order) { stored_.ordered_maximum = order.at_maximum; }
 
   // --- Ranks ---
   [[nodiscard]] const std::map<int, JobRank>& ranks() const { return ranks_; }
@@ -262,6 +263,13 @@ class Job {
     JobPlan::Slowed slowed;         // what the plan makes of it
   };
   [[nodiscard]] std::map<int, FoundPipeline> found_pipelines() const;
+  // Whether the ranks run at maximum clocks, for an operator has ordered it or the plan is not trusted just now. Limits
+  // on power hold even then.
+  [[nodiscard]] bool runs_at_maximum(const JobPlan& plan) const {
+    return (stored_.ordered_maximum || promise_.at_maximum()) && !plan.is_limited();
+  }
+  // Returns a sentence where an order to maximum clocks cannot be carried out; empty otherwise.
+  [[nodiscard]] std::string clocks_trouble() const;
   // How much longer iterations take at maximum clocks, too, for the stragglers that have been found.
   [[nodiscard]] double slowed_by_found() const;
   // What an iteration takes at maximum clocks where it takes what the ranks measured last.

@@ -110,6 +110,9 @@ class JobBook {
   // Replaces the limits on the job's power, which is then planned anew. Throws UsageError where its planner does not
   // keep to limits, and HttpError 409 for a job that another's plan or client decides about.
   void set_limits(const std::string& id, JobLimits limits, const Answer<JobLimits>& answer);
+  // Has all ranks run at maximum clocks, or by their plan again; limits on power hold. The order outlives a restart.
+  // Throws HttpError 409 for jobs of Zeus's clients, which do not know such orders.
+  void set_clocks_order(const std::string& id, const ClocksOrder& order, const Answer<ClocksOrder>& answer);
 
   // Takes the report of an iteration that a rank has run. When all stages of the first pipeline have reported the step,
   // it is kept as the job's last, and the next schedule follows if the plan is adjusted step by step. Reports are not

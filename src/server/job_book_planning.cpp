@@ -190,6 +190,21 @@ void JobBook::set_limits(const std::string& id, JobLimits limits, const Answer<J
   });
 }
 
+void JobBook::set_clocks_order(const std::string& id, const ClocksOrder& order, const Answer<ClocksOrder>& answer) {
+  const EntryPointer entry = find(id);
+  if (entry->job.stored().kind == JobKind::kZeus) {
+    throw HttpError(409, fmt::format("job {} is one of Zeus's clients, which set the clocks that they are told; only "
+                                     "jobs of Flyball's sessions can be ordered to maximum clocks",
+                                     id));
+  }
+  store(StoredClocksOrder{entry->job.stored().job, order}, answer.reply, [this, entry, answer, order] {
+    entry->job.set_clocks_order(order);
+    answer.send(order);
+    deploy(entry, false);
+    emit_state(*entry);
+  });
+}
+
 void JobBook::arm_budget(const EntryPointer& entry) {
   entry->budget.reset();
   const double now = now_seconds();

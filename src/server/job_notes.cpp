@@ -24,7 +24,8 @@ std::string text_of(const Deployment& deployment) {
 std::vector<JobNotes::Note> JobNotes::look(const Job& job) {
   const JobPromise& promise = job.promise().known();
   const std::shared_ptr<const Deployment>& current = job.current();
-  Seen now{job.state(), current ? current->version : 0, promise.verdict, job.found().all()};
+  Seen now{job.state(), current ? current->version : 0, promise.verdict, job.stored().ordered_maximum,
+           job.found().all()};
   std::vector<Note> notes;
   if (!seen_) {
     if (now.state == JobState::kRegistering) notes.push_back({"state", std::string(name_of(now.state))});
@@ -33,6 +34,10 @@ std::vector<JobNotes::Note> JobNotes::look(const Job& job) {
   }
   if (now.state != seen_->state) notes.push_back({"state", std::string(name_of(now.state))});
   if (now.version != seen_->version && current) notes.push_back({"schedule", text_of(*current)});
+  if (now.ordered_maximum != seen_->ordered_maximum) {
+    notes.push_back(
+        {"schedule", now.ordered_maximum ? "ordered to maximum clocks" : "ordered back to the plan's clocks"});
+  }
   for (const auto& [rank, found] : now.slow) {
     const auto before = seen_->slow.find(rank);
     const bool is_known = before != seen_->slow.end() && before->second.slowdown == found.slowdown;

@@ -26,6 +26,7 @@ class JobNotes {
     JobState state = JobState::kRegistering;
     std::int64_t version = 0;
     PromiseVerdict promise = PromiseVerdict::kUnknown;
+    bool ordered_maximum = false;
     std::map<int, FoundStragglers::Found> slow;  // ranks
   };
   std::optional<Seen> seen_;

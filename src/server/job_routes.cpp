@@ -151,6 +151,12 @@ void add_job_routes(Router& router, JobBook& book, const Access& access) {
          book.set_straggler(job.id(), read_message<StragglerNotice>(json_body(request)),
                             answer_with_json<StragglerTaken>(reply));
        })});
+  router.add(
+      {"PUT", "/v1/jobs/{job}/clocks", AsyncHandler([&book, allowed](const Request& request, const Reply& reply) {
+         const Job& job = allowed(request);
+         book.set_clocks_order(job.id(), read_message<ClocksOrder>(json_body(request)),
+                               answer_with_json<ClocksOrder>(reply));
+       })});
   router.add({"GET", "/v1/jobs/{job}/limits", Handler([allowed](const Request& request) {
                 return json_response(200, to_json(allowed(request).limits()));
               })});

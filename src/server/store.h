@@ -49,6 +49,7 @@ struct StoredJob {
   std::string party;              // who registered it (Access::party_of); empty: not known
   OrderSeen order_seen = OrderSeen::kAsTold;
   std::optional<JobLimits> limits = std::nullopt;  // since the registration; none: those of the request
+  bool ordered_maximum = false;                    // ClocksOrder::at_maximum
 };
 // When ranks of these jobs were last heard, in seconds since 1970.
 struct StoredHeard {
@@ -69,6 +70,10 @@ struct StoredOrderSeen {
 struct StoredLimits {
   std::int64_t job = 0;
   JobLimits limits;
+};
+struct StoredClocksOrder {
+  std::int64_t job = 0;
+  ClocksOrder order;
 };
 struct StoredRank {
   std::int64_t job = 0;
@@ -125,9 +130,9 @@ struct StoreBarrier {
   bool urgent = false;
 };
 
-using StoreWrite =
-    std::variant<StoredJob, StoredRank, StoredReport, StoredProfiled, StoredSweeps, StoredNotice, StoredVersion,
-                 StoredHeard, StoredGivenPlan, StoredOrderSeen, StoredLimits, StoredSavings, DeletedJob, StoreBarrier>;
+using StoreWrite = std::variant<StoredJob, StoredRank, StoredReport, StoredProfiled, StoredSweeps, StoredNotice,
+                                StoredVersion, StoredHeard, StoredGivenPlan, StoredOrderSeen, StoredLimits,
+                                StoredClocksOrder, StoredSavings, DeletedJob, StoreBarrier>;
 
 // --- What is read back, once, at the start. ---
 

@@ -21,16 +21,17 @@ namespace {
 // Format 1 had no table adjusted. Formats 1 and 2 had one table of sums: a rank that was measuring continues, and what
 // there is also counts as its last sweep. Formats 1 to 3 did not know which plan file a job runs, nor when it was last
 // heard; formats 1 to 4 did not know who had registered it, formats 1 to 5 not which orders its ranks do not run,
-// formats 1 to 6 no limits but those of the registration, formats 1 to 7 no savings, and formats 1 to 8 not by how much
-// the runs of a measurement differ.
-constexpr std::int64_t kFormat = 9;
+// formats 1 to 6 no limits but those of the registration, formats 1 to 7 no savings, formats 1 to 8 not by how much the
+// runs of a measurement differ, and formats 1 to 9 not which clocks a job was ordered to run at.
+constexpr std::int64_t kFormat = 10;
 
 constexpr const char* kTables = R"(
 CREATE TABLE IF NOT EXISTS jobs(
   job INTEGER PRIMARY KEY, kind INTEGER NOT NULL, request TEXT NOT NULL, token BLOB NOT NULL,
   version INTEGER NOT NULL, frontier_version INTEGER NOT NULL, fingerprint INTEGER NOT NULL,
   given_plan INTEGER NOT NULL DEFAULT 0, heard REAL NOT NULL DEFAULT 0, party TEXT NOT NULL DEFAULT '',
-  order_seen INTEGER NOT NULL DEFAULT 0, limits TEXT NOT NULL DEFAULT '');
+  order_seen INTEGER NOT NULL DEFAULT 0, limits TEXT NOT NULL DEFAULT '',
+  ordered_maximum INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS ranks(
   job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE, rank INTEGER NOT NULL, body TEXT NOT NULL,
   last_sequence INTEGER NOT NULL, profiled INTEGER NOT NULL, PRIMARY KEY(job, rank)) WITHOUT ROWID;
@@ -68,7 +69,7 @@ constexpr NewColumn kNewColumns[] = {
     {"jobs", "given_plan", "INTEGER NOT NULL DEFAULT 0"},   {"jobs", "heard", "REAL NOT NULL DEFAULT 0"},
     {"jobs", "party", "TEXT NOT NULL DEFAULT ''"},          {"jobs", "order_seen", "INTEGER NOT NULL DEFAULT 0"},
     {"jobs", "limits", "TEXT NOT NULL DEFAULT ''"},         {"sums", "squares_s2", "REAL NOT NULL DEFAULT 0"},
-    {"collected", "squares_s2", "REAL NOT NULL DEFAULT 0"},
+    {"collected", "squares_s2", "REAL NOT NULL DEFAULT 0"}, {"jobs", "ordered_maximum", "INTEGER NOT NULL DEFAULT 0"},
 };
 
 // The key is "3" for rank 3, and "/name" for anything else.
@@ -324,6 +325,13 @@ void StoreTables::write(const StoredLimits& stored) {
   statement("UPDATE jobs SET limits=? WHERE job=?").bind(1, std::string_view(limits)).bind(2, stored.job).run();
 }
 
+void StoreTables::write(const StoredClocksOrder& stored) {
+  statement("UPDATE jobs SET ordered_maximum=? WHERE job=?")
+      .bind(1, std::int64_t{stored.order.at_maximum})
+      .bind(2, stored.job)
+      .run();
+}
+
 void StoreTables::write(const StoredSavings& stored) {
   const std::string earlier = text_of(stored.earlier);
   const std::string now = text_of(stored.now);
@@ -346,7 +354,7 @@ std::vector<LoadedJob> StoreTables::load() {
   std::vector<LoadedJob> jobs;
   Statement rows(database_,
                  "SELECT job,kind,request,token,version,frontier_version,fingerprint,given_plan,heard,party,"
-                 "order_seen,limits FROM jobs ORDER BY job");
+                 "order_seen,limits,ordered_maximum FROM jobs ORDER BY job");
   while (rows.next()) {
     LoadedJob job;
     job.job.job = rows.integer(0);
@@ -414,6 +422,7 @@ void StoreTables::load_job(Statement& row, LoadedJob& loaded, RowPlace& place) {
   place.column = "limits";
   if (!limits.empty()) job.limits = read_message<JobLimits>(parse_json("its JSON", limits));
   place.column = "";
+  job.ordered_maximum = row.integer(12) != 0;
 }
 
 void StoreTables::load_ranks(LoadedJob& job, RowPlace& place) {

@@ -47,6 +47,7 @@ class StoreTables {
   void write(const StoredGivenPlan& stored);
   void write(const StoredOrderSeen& stored);
   void write(const StoredLimits& stored);
+  void write(const StoredClocksOrder& stored);
   void write(const StoredSavings& stored);
   void write(const DeletedJob& deleted);
   void write(const StoreBarrier& /*barrier*/) {}

@@ -272,6 +272,14 @@ Record<StragglerNotice> description_of(const StragglerNotice* /*type*/) {
              {.minimum = 0, .maximum = kMostDelay});
 }
 
+Record<ClocksOrder> description_of(const ClocksOrder* /*type*/) {
+  using R = ClocksOrder;
+  return Record<R>::request("ClocksOrder", "Which clocks a job's ranks set.")
+      .field("at_maximum", &R::at_maximum,
+             "Whether all ranks run at maximum clocks, whatever is planned. False: at the clocks of the plan.",
+             {.needed = true});
+}
+
 Record<OrderReport> description_of(const OrderReport* /*type*/) {
   using R = OrderReport;
   return Record<R>::request("OrderReport")
@@ -421,6 +429,8 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
       .field("stragglers", &R::stragglers, "The stragglers of which there are notices, in force or announced.")
       .field("found_stragglers", &R::found_stragglers, "The ranks that compute slower than they were profiled.")
       .field("slow_links", &R::slow_links, "The transfers that take longer than when they were profiled.")
+      .field("ordered_maximum", &R::ordered_maximum,
+             "Whether all ranks are ordered to maximum clocks (ClocksOrder). Limits on power hold even then.")
       .field("unprofiled", &R::unprofiled, "The first few ranks that say that they do not measure themselves, and why.")
       .field(
           "memory_limit", &R::memory_limit,

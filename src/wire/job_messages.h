@@ -300,6 +300,11 @@ struct StragglerNotice {
   std::optional<Seconds> lasts{};        // from when it begins until it has recovered by itself; none: until told
 };
 
+// PUT /v1/jobs/{job}/clocks. An order, in force until another one takes its place; told again, it changes nothing.
+struct ClocksOrder {
+  bool at_maximum = false;  // all ranks run at maximum clocks; false: at those of the plan
+};
+
 struct StragglerTaken {
   std::int64_t sequence = 0;
   bool stale = false;  // nothing changes: a newer notice was there
@@ -410,6 +415,7 @@ struct JobStatus {
   std::vector<StragglerState> stragglers;
   std::vector<FoundStraggler> found_stragglers;
   std::vector<SlowLink> slow_links;
+  bool ordered_maximum = false;            // ClocksOrder::at_maximum
   std::vector<UnprofiledRank> unprofiled;  // the first few of them
   std::vector<int> memory_limit;           // microbatches in flight, one for all stages or one per stage
   MemoryLimitFrom memory_limit_from = MemoryLimitFrom::kNothing;
@@ -558,6 +564,7 @@ void check_periods(const JsonObject& object, std::string_view field, const std::
 [[nodiscard]] Record<FoundStraggler> description_of(const FoundStraggler*);
 [[nodiscard]] Record<SlowLink> description_of(const SlowLink*);
 [[nodiscard]] Record<StragglerNotice> description_of(const StragglerNotice*);
+[[nodiscard]] Record<ClocksOrder> description_of(const ClocksOrder*);
 [[nodiscard]] Record<StragglerTaken> description_of(const StragglerTaken*);
 [[nodiscard]] Record<StragglerState::Announced> description_of(const StragglerState::Announced*);
 [[nodiscard]] Record<StragglerState> description_of(const StragglerState*);

@@ -64,11 +64,11 @@ const std::vector<const RecordDescription*>& messages_of(Interface interface) {
                    MeasurementsTaken, RankSchedule, FrontierReport, FrontierPointReport, StepReport, StepTaken,
                    MeasuredIteration, IterationType, IterationType::Setting, IterationOperations, OrderReport,
                    PromiseReport, PaceReport, DriftedOperation, RemeasureOrder, StragglerNotice, StragglerTaken,
-                   PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted, WatchedNodes, WatchedNode, WatchedGpu,
-                   FleetStatus, PowerNow, PowerNow::OfNode, PowerNow::OfJob, JobRanks, JobRankStatus, FleetAllocations,
-                   GpuAllocation, WatchedController, ClusterRunStatus, ClusterJobStatus, ClusterKindStatus,
-                   ClusterNodeStatus, ClusterDecision, FleetHistory, FleetHistoryRow, FleetEnergy, NodeHistory,
-                   NodeHistoryRow, JobHistory, JobHistoryRow, JobHistoryEvent, WhatIfRequest>();
+                   ClocksOrder, PlanningProgress, SchedulesReplaced, JobTrouble, JobDeleted, WatchedNodes, WatchedNode,
+                   WatchedGpu, FleetStatus, PowerNow, PowerNow::OfNode, PowerNow::OfJob, JobRanks, JobRankStatus,
+                   FleetAllocations, GpuAllocation, WatchedController, ClusterRunStatus, ClusterJobStatus,
+                   ClusterKindStatus, ClusterNodeStatus, ClusterDecision, FleetHistory, FleetHistoryRow, FleetEnergy,
+                   NodeHistory, NodeHistoryRow, JobHistory, JobHistoryRow, JobHistoryEvent, WhatIfRequest>();
   static const auto kAgent =
       descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, Cap, ClockBounds,
                    SettingsChange, GpuSettings, GpuClocks, PowerLimits, AccountSessionRequest, AccountSessionInfo,

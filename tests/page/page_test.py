@@ -251,6 +251,7 @@ class Tests(WhatIfTests, BrowserTests):
         expect(slider).to_have_value(str(frontier["base_point"]))
         wait_until("the plan's own schedule", lambda: self.world.ask(
             f"/v1/jobs/{JOB}/ranks/0/schedule")["point"] == frontier["base_point"])
+        self.maximum_clocks(page)
         page.context.close()
         # Without a token nothing can be ordered, and nothing is.
         page = self.open(f"jobs/{JOB}", token=False)
@@ -258,6 +259,35 @@ class Tests(WhatIfTests, BrowserTests):
         expect(page.locator("h1")).to_be_visible()
         self.check("pace", page.get_by_role("button", name="Run it").count() == 0, "there is a button without a token")
         page.context.close()
+
+    # By keyboard, too: all ranks to maximum clocks and back. In between, the page says so first of all.
+    def maximum_clocks(self, page):
+        def at_maximum():
+            return self.world.ask(f"/v1/jobs/{JOB}/ranks/0/schedule")["at_maximum"]
+        maximum, plan = (page.get_by_role("button", name=name) for name in ("Maximum clocks", "Run the plan again"))
+        attention = page.locator(".alarms li").filter(has_text="Ordered to maximum clocks")
+        expect(attention).to_have_count(0)
+        for _ in range(2):
+            page.orders.append(f"PUT {self.world.address}/v1/jobs/{JOB}/clocks")
+        maximum.focus()
+        page.keyboard.press("Enter")
+        expect(attention).to_be_visible()
+        expect(page.get_by_role("slider", name="Choose a point")).to_have_count(0)
+        wait_until("maximum clocks", at_maximum)
+        wait_until("GPUs at maximum clocks", lambda: all(map(self.all_at_maximum, range(3))))
+        page.screenshot(path=PICTURES / "maximum_clocks.png", full_page=True)
+        plan.focus()
+        page.keyboard.press("Enter")
+        expect(attention).to_have_count(0)
+        expect(maximum).to_be_enabled()
+        wait_until("the plan's clocks", lambda: not at_maximum())
+        expect(page.locator(".events .schedule").filter(has_text="ordered")).to_have_count(2)
+
+    # Whether no GPU of the training's node is asked to run below its highest clock, one look after another.
+    def all_at_maximum(self, look):
+        time.sleep(0.3 if look else 0)
+        (gpus,) = [node["gpus"] for node in self.world.ask("/v1/nodes")["nodes"] if node["node"] == "n1"]
+        return all(gpu["asked_clock_mhz"] in (None, gpu["clock_maximum_mhz"]) for gpu in gpus)
 
     # A training's lease: it is ended, by keyboard, and the training does not take it back.
     def leases(self):

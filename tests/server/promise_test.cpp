@@ -287,6 +287,122 @@ TEST_F(PromiseTest, InsideLimitsIsSaidAndNotGivenUp) {
   EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kKept);
 }
 
+// An operator's order, beside whatever the promise comes to.
+class ClocksOrderTest : public PromiseTest {
+ protected:
+  static unsigned order(Client& client, const std::string& body) {
+    return client.ask("PUT", "/v1/jobs/job/clocks", body).status;
+  }
+  void order(bool at_maximum) { EXPECT_EQ(order(client_, to_json(ClocksOrder{at_maximum}).dump()), 200u); }
+  static std::string computations(const RankSchedule& schedule) { return to_json(schedule).at("computations").dump(); }
+};
+
+TEST_F(ClocksOrderTest, HoldsUntilItIsTakenBackAndIsNoFaultOfThePlan) {
+  report(10, 2.001);
+  const std::string planned = computations(newest_);
+  const JobPromise promise = client_.status("job").promise;
+  order(true);
+  next_schedule();
+  EXPECT_TRUE(newest_.at_maximum);
+  EXPECT_TRUE(client_.status("job").ordered_maximum);
+  // Half as long again as promised: of the plan that says nothing, since it does not run.
+  report(200, 3.0, true);
+  report(500, 3.0, true);
+  EXPECT_TRUE(is_newest());
+  EXPECT_EQ(client_.status("job").promise.verdict, PromiseVerdict::kKept);
+  EXPECT_EQ(client_.status("job").promise.measured, promise.measured);
+  EXPECT_EQ(client_.status("job").trouble, "");
+  order(true);
+  EXPECT_TRUE(is_newest()) << "told again, it changes nothing";
+  order(false);
+  next_schedule();
+  EXPECT_FALSE(newest_.at_maximum);
+  EXPECT_FALSE(client_.status("job").ordered_maximum);
+  EXPECT_EQ(computations(newest_), planned);
+}
+
+TEST_F(ClocksOrderTest, HoldsForPlansThatAreMadeMeanwhile) {
+  report(10, 2.001);
+  order(true);
+  next_schedule();
+  measure_again();
+  const auto verdict = [this] { return client_.status("job").promise.verdict; };
+  for (int i = 0; i < 2000 && verdict() == PromiseVerdict::kKept; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(verdict(), PromiseVerdict::kUnknown) << "a new plan has not been judged";
+  EXPECT_TRUE(client_.schedule("job", 0, 0).value().at_maximum);
+}
+
+// A plan that has been given up is still given up when the order is over: its pause is one of iterations by rule.
+TEST_F(ClocksOrderTest, LeavesAPlanGivenUpThatWasSo) {
+  report(10, 2.1, true);
+  next_schedule();
+  report(10, 2.0);
+  order(true);
+  report(500, 2.0);
+  order(false);
+  report(10, 2.0);
+  EXPECT_TRUE(client_.schedule("job", 0, 0).value().at_maximum);
+  EXPECT_THAT(client_.status("job").trouble, HasSubstr("iterations by the plan take 2.1 s"));
+}
+
+TEST_F(ClocksOrderTest, YieldsToLimitsOnPower) {
+  order(true);
+  next_schedule();
+  JobLimits limits;
+  limits.max_power = 0.97 * client_.status("job").power->peak;
+  EXPECT_EQ(client_.ask("PUT", "/v1/jobs/job/limits", to_json(limits).dump()).status, 200u);
+  next_schedule();
+  EXPECT_TRUE(newest_.limited);
+  EXPECT_FALSE(newest_.at_maximum);
+  EXPECT_THAT(client_.status("job").trouble, HasSubstr("maximum clocks are ordered, but the limits"));
+  EXPECT_EQ(client_.ask("PUT", "/v1/jobs/job/limits", "{}").status, 200u);
+  next_schedule();
+  EXPECT_TRUE(newest_.at_maximum);
+  EXPECT_EQ(client_.status("job").trouble, "");
+}
+
+TEST_F(ClocksOrderTest, IsRefusedWithoutTheRightOrTheWord) {
+  Client nobody(server_.port(), "");
+  EXPECT_EQ(order(nobody, R"({"at_maximum":true})"), 401u);
+  for (const char* bad : {"", "{}", "[]", R"({"at_maximum":1})", R"({"at_maximum":null})"}) {
+    EXPECT_EQ(order(client_, bad), 400u) << bad;
+  }
+  EXPECT_EQ(client_.ask("PUT", "/v1/jobs/other/clocks", R"({"at_maximum":true})").status, 404u);
+  EXPECT_TRUE(is_newest());
+}
+
+TEST(ClocksOrders, SurviveTheServer) {
+  const TempFolder folder;
+  const JobRequest job = small_job("job");
+  const auto order = [](Client& client, bool at_maximum) {
+    EXPECT_EQ(client.ask("PUT", "/v1/jobs/job/clocks", to_json(ClocksOrder{at_maximum}).dump()).status, 200u);
+  };
+  std::int64_t version = 0;
+  {
+    ServerThread server(local_options(folder / "server.db"));
+    Client client(server.port(), kToken);
+    run_profiling(client, job);
+    const RankSchedule planned = client.schedule("job", 0).value();
+    order(client, true);
+    version = client.schedule("job", 0, planned.version).value().version;
+  }
+  {
+    ServerThread server(local_options(folder / "server.db"));
+    Client client(server.port(), kToken);
+    const RankSchedule again = client.schedule("job", 0).value();
+    EXPECT_TRUE(again.at_maximum);
+    EXPECT_EQ(again.version, version) << "the same schedules keep their number";
+    order(client, false);
+    version = client.schedule("job", 0, version).value().version;
+  }
+  ServerThread server(local_options(folder / "server.db"));
+  Client client(server.port(), kToken);
+  EXPECT_FALSE(client.schedule("job", 0).value().at_maximum);
+  EXPECT_FALSE(client.status("job").ordered_maximum);
+}
+
 TEST_F(PromiseTest, ReportsThatTellNothingChangeNothing) {
   PromiseReport old;
   old.version = newest_.version + 7;

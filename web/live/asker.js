@@ -128,6 +128,15 @@ class Asker extends EventTarget {
   }
 
   /**
+   * Orders something that takes the place of what was ordered before.
+   * @param {string} path
+   * @param {object} body
+   */
+  async put(path, body) {
+    return (await this.open(path, {method: 'PUT', body: JSON.stringify(body)})).json();
+  }
+
+  /**
    * Ends or takes away something, which takes a token.
    * @param {string} path
    */

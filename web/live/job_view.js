@@ -21,6 +21,7 @@
  * @property {string} trouble
  * @property {{rank: number, slowdown: number, since_step: number, cause: string, detail: string, in_force: boolean}[]} found_stragglers
  * @property {{straggler: number | string, degree: number}[]} stragglers
+ * @property {boolean} ordered_maximum
  * @property {{rank: number, from_stage: number, to_stage: number, pipeline: number, slowdown: number}[]} slow_links
  * @property {string} promise
  * @property {string} promise_cause
@@ -226,6 +227,7 @@ class JobView {
   attention(job) {
     const all = [];
     if (job.trouble) all.push(job.trouble);
+    if (job.ordered_maximum) all.push(kOrderedMaximum);
     if (job.promise_cause) all.push(`The promise is not kept: ${job.promise_cause}`);
     for (const one of job.found_stragglers) {
       all.push(`Rank ${one.rank} takes ${one.slowdown.toFixed(2)} times as long as when it was profiled, since its step ` +

@@ -1,9 +1,11 @@
 'use strict';
-// What another point of a job's frontier would mean, and the order to run it. A job is slowed down by a straggler of this
-// name: something that all its pipelines wait for, so that they take the point of least energy that is there in time.
+// What another point of a job's frontier would mean, and the orders to run it, or to run at maximum clocks whatever is
+// planned. A job is slowed down by a straggler of this name: something that all its pipelines wait for, so that they take
+// the point of least energy that is there in time.
 
 const kPageStraggler = 'page';
 const kSameTime = 1e-9;  // relative
+const kOrderedMaximum = 'Ordered to maximum clocks, until the plan is ordered again';
 
 /**
  * The slowest point that ends in the time that stragglers by a name, for which all pipelines wait, leave the job.
@@ -40,17 +42,32 @@ class PaceChoice {
     this.order.say('');
   }
 
-  /** @param {number} degree */
-  async apply(degree) {
+  /**
+   * @param {Promise<object>} asked
+   * @param {string} words for what has been ordered then
+   */
+  async follow(asked, words) {
     this.order.say('Asking the server.');
     try {
-      await this.source.order(this.path + '/stragglers', {straggler: kPageStraggler, degree, delay_s: 0});
+      await asked;
       this.chosen = null;
-      this.order.say(degree > 1 ? `Ordered: iterations take ${percentText(100 * (degree - 1), true)} longer from now on.` :
-        'Ordered: iterations take what is planned from now on.');
+      this.order.say('Ordered: ' + words);
     } catch (error) {
       this.order.say(`The server has not taken this: ${wordsOf(error)}`, true);
     }
+  }
+
+  /** @param {number} degree */
+  apply(degree) {
+    this.follow(this.source.order(this.path + '/stragglers', {straggler: kPageStraggler, degree, delay_s: 0}),
+      degree > 1 ? `iterations take ${percentText(100 * (degree - 1), true)} longer from now on.` :
+        'iterations take what is planned from now on.');
+  }
+
+  /** @param {boolean} maximum */
+  orderClocks(maximum) {
+    this.follow(this.source.put(this.path + '/clocks', {at_maximum: maximum}),
+      maximum ? 'all ranks run at maximum clocks from now on.' : 'all ranks run by the plan from now on.');
   }
 
   applyChosen() {
@@ -70,22 +87,39 @@ class PaceChoice {
     if (this.frontier !== frontier) this.chosen = null;
     this.frontier = frontier;
     const inForce = pointInForce(job, frontier);
-    if (last <= frontier.base_point) return make('p', {class: 'note'}, 'No slower plan takes less energy.');
+    return make('div', {class: 'pace', 'data-key': 'pace'},
+      ...(job.ordered_maximum ? [make('p', {class: 'meaning'}, kOrderedMaximum + '.')] :
+        last <= frontier.base_point ? [make('p', {class: 'note'}, 'No slower plan takes less energy.')] :
+          this.choice(job, frontier, inForce)),
+      make('p', {class: 'tools'},
+        make('button', {type: 'button', disabled: !this.able(), onclick: () => this.orderClocks(!job.ordered_maximum)},
+          job.ordered_maximum ? 'Run the plan again' : 'Maximum clocks'),
+        this.able() ? null :
+          make('span', {class: 'note'}, ' Give the job\u2019s or the administrator\u2019s token to order this.')),
+      this.order.saying());
+  }
+
+  able() { return this.source.token !== ''; }
+
+  /**
+   * @param {JobStatus} job
+   * @param {Frontier} frontier
+   * @param {number} inForce
+   */
+  choice(job, frontier, inForce) {
     const at = this.chosen ?? inForce;
     const own = job.stragglers.find(one => one.straggler === kPageStraggler && one.degree > 1);
-    const able = this.source.token !== '';
-    return make('div', {class: 'pace', 'data-key': 'pace'},
+    return [
       make('label', {}, 'Choose a point: time of an iteration ', make('input', {type: 'range', min: frontier.base_point,
-        max: last, step: 1, value: at, 'aria-valuetext': timeText(frontier.points[at].time_s),
+        max: frontier.points.length - 1, step: 1, value: at, 'aria-valuetext': timeText(frontier.points[at].time_s),
         oninput: event => this.choose(Number(/** @type {HTMLInputElement} */ (event.target).value))})),
       make('p', {class: 'meaning'}, this.chosen === null || at === inForce ? 'This is the point in force.' :
         meaningText(frontier, at, inForce)),
       make('p', {class: 'tools'},
-        make('button', {type: 'button', disabled: !able || this.chosen === null || at === inForce,
+        make('button', {type: 'button', disabled: !this.able() || this.chosen === null || at === inForce,
           onclick: () => this.applyChosen()}, 'Run it'),
-        make('button', {type: 'button', disabled: !able || !own, onclick: () => this.apply(1)}, 'Back to the plan\u2019s own'),
-        able ? null : make('span', {class: 'note'}, ' Give the job\u2019s or the administrator\u2019s token to order this.')),
-      this.order.saying());
+        make('button', {type: 'button', disabled: !this.able() || !own, onclick: () => this.apply(1)},
+          'Back to the plan\u2019s own'))];
   }
 }
 
