@@ -16,15 +16,9 @@ endif()
 
 # Most of the time that a file takes goes into the headers that it shares with its neighbours. The price: two files of a
 # folder cannot both have a name of their own (in an anonymous namespace) that means different things, and what a file
-# forgets to include may come from a neighbour. clang-tidy looks at each file of src/ by itself and finds that.
-set(CMAKE_UNITY_BUILD OFF)
-if(FLYBALL_UNITY STREQUAL "ON")
-  set(CMAKE_UNITY_BUILD ON)
-endif()
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
-if(FLYBALL_SANITIZE)
-  set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)  # nobody builds these again after each edit
-endif()
+# forgets to include may come from a neighbour. scripts/check_alone looks at each file of src/ by itself and finds that.
+set(CMAKE_UNITY_BUILD ${FLYBALL_UNITY})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 6 CACHE STRING "How many files are compiled as one")
 
 # A shared library is needed by what uses it, not by all that could: libflyball.so stays light inside a training process.
 add_link_options(-Wl,--as-needed)
@@ -49,7 +43,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(flyball_options INTERFACE -Wno-restrict -Wuse-after-free=1)
 endif()
 
-if(NOT FLYBALL_UNITY STREQUAL "OFF" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+if(FLYBALL_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ warns where a class with a name outside of anonymous namespaces has a member of one of these in a file that is
   # included, as all are then.
   target_compile_options(flyball_options INTERFACE -Wno-subobject-linkage)
