@@ -16,6 +16,7 @@
 #include "client/savings.h"
 #include "server/energy_watch.h"
 #include "server/promise_watch.h"
+#include "support/figures.h"
 
 namespace flyball {
 namespace {
@@ -169,7 +170,7 @@ EnergyTraining train_for_energy(const EnergyWorld& world, unsigned seed) {
 TEST(EnergyPromise, WhatIsKeptIsNeverCalledDearer) {
   int trial = 0;
   for (const double noise : {0.0, 0.001, 0.01, 0.05}) {
-    for (int seed = 0; seed < 15; ++seed, ++trial) {
+    for (int seed = 0; seed < testing::tries(15, 2); ++seed, ++trial) {
       EnergyWorld world;
       world.noise = noise;
       world.counter_noise = trial % 2 == 0 ? 1.0 : 10.0;
@@ -192,11 +193,11 @@ TEST(EnergyPromise, WhatIsKeptIsNeverCalledDearer) {
 // A plan that takes more energy than maximum clocks is given up: by 2 % at a noise of 0.3 % within 100 iterations, and
 // tried again after longer and longer pauses.
 TEST(EnergyPromise, WhatCostsMoreThanMaximumClocksIsGivenUp) {
-  for (unsigned seed = 0; seed < 50; ++seed) {
+  for (int seed = 0; seed < testing::tries(50, 5); ++seed) {
     EnergyWorld world;
     world.share = [](int) { return 1.02; };
     world.steps = 3000;
-    const EnergyTraining training = train_for_energy(world, seed);
+    const EnergyTraining training = train_for_energy(world, static_cast<unsigned>(seed));
     EXPECT_GE(training.given_up_at, 0);
     EXPECT_LE(training.given_up_at, 100);
     EXPECT_EQ(training.known.verdict, PromiseVerdict::kDearer);
@@ -208,7 +209,7 @@ TEST(EnergyPromise, WhatCostsMoreThanMaximumClocksIsGivenUp) {
 // From 3 % too dear to 3 times, at a noise of 0.02 to 1 %: said within 700 iterations.
 TEST(EnergyPromise, WhatIsDearerIsFoundInTime) {
   std::mt19937 random(11);
-  for (int trial = 0; trial < 200; ++trial) {
+  for (int trial = 0; trial < testing::tries(200, 20); ++trial) {
     EnergyWorld world;
     const double dearer = std::exp(std::uniform_real_distribution<>(std::log(0.03), std::log(2.0))(random));
     world.share = [=](int) { return 0.87 + dearer; };
@@ -263,15 +264,15 @@ TEST(EnergyPromise, WhatSavesLessIsSaidAndNotGivenUp) {
 // Everything takes 6 % more from step 3,000 on, as on a hot day: maximum clocks are measured again, and take as much
 // more. A plan that saves less for a while is told from that, and said to keep its promise again.
 TEST(EnergyPromise, WhatTakesMoreAtMaximumClocksTooIsNotThePlansFault) {
-  for (unsigned seed = 0; seed < 20; ++seed) {
+  for (int seed = 0; seed < testing::tries(20, 2); ++seed) {
     EnergyWorld world;
     world.weather = [](int i) { return i < 3000 ? 1.0 : 1.06; };
-    const EnergyTraining training = train_for_energy(world, seed);
+    const EnergyTraining training = train_for_energy(world, static_cast<unsigned>(seed));
     EXPECT_EQ(training.dearer_at, -1);
     EXPECT_EQ(training.known.verdict, PromiseVerdict::kKept);
     world.weather = [](int) { return 1.0; };
     world.share = [](int i) { return i < 3000 ? 0.95 : 0.87; };
-    const EnergyTraining recovers = train_for_energy(world, seed);
+    const EnergyTraining recovers = train_for_energy(world, static_cast<unsigned>(seed));
     EXPECT_GE(recovers.dearer_at, 0);
     EXPECT_EQ(recovers.known.verdict, PromiseVerdict::kKept);
     EXPECT_EQ(recovers.trouble, "");
@@ -281,8 +282,8 @@ TEST(EnergyPromise, WhatTakesMoreAtMaximumClocksTooIsNotThePlansFault) {
 // What the ranks add up is what was really saved, within five of the errors that they state. Those are of the order of
 // one part in a thousand: ten iterations at maximum clocks whose energies differ by 0.3 %.
 TEST(EnergyPromise, TheLedgerTellsWhatWasSaved) {
-  for (unsigned seed = 0; seed < 20; ++seed) {
-    const EnergyTraining training = train_for_energy({}, seed);
+  for (int seed = 0; seed < testing::tries(20, 2); ++seed) {
+    const EnergyTraining training = train_for_energy({}, static_cast<unsigned>(seed));
     double told = 0.0;
     double variance = 0.0;
     double at_maximum = 0.0;

@@ -13,6 +13,7 @@
 
 #include "client/promise_guard.h"
 #include "server/promise_watch.h"
+#include "support/figures.h"
 
 namespace flyball {
 namespace {
@@ -137,10 +138,10 @@ double share_planned(const Training& training) {
 // or so are at default clocks, until the ranks have heard of it (2 or 3) and have measured ten steps and one.
 TEST(Promise, WhatIsKeptIsLeftAlone) {
   for (const double noise : {0.0, 0.0005, 0.003, 0.01}) {
-    for (unsigned seed = 0; seed < 100; ++seed) {
+    for (int seed = 0; seed < testing::tries(100, 5); ++seed) {
       World world;
       world.noise = noise;
-      const Training training = train(world, seed);
+      const Training training = train(world, static_cast<unsigned>(seed));
       // Where steps differ by 1 %, maximum clocks may be measured once more.
       EXPECT_GE(share_planned(training), noise < 0.01 ? 0.99 : 0.98) << noise << " " << seed;
       EXPECT_TRUE(training.troubles.empty());
@@ -202,7 +203,7 @@ TEST(Promise, APlanThatIsSlowerIsGivenUpAndSaidSo) {
 TEST(Promise, NoPlanCostsMoreThanOnePercentOfAnyHundredIterations) {
   double worst = 0.0;
   std::mt19937 random(7);
-  for (int trial = 0; trial < 400; ++trial) {
+  for (int trial = 0; trial < testing::tries(400, 40); ++trial) {
     World world;
     const double slow = std::exp(std::uniform_real_distribution<>(std::log(1.005), std::log(6.7))(random));
     const int every = std::uniform_int_distribution<>(1, 12)(random);
