@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::chrono::seconds kLongest{60};
 constexpr std::int64_t kMostOperations = 30'000;  // Perseus takes some 0.2 ms for each, and joint three times as long
-// A page has room for so many operations of all plans together: some 700 kB.
+// A page has room for so many operations of all plans together: some 2 MB.
 constexpr std::size_t kMostPlanned = 1'500'000;
 
 // What is planned.
