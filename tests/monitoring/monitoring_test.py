@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A real Prometheus scrapes a node with simulated GPUs that train by plan, the planning server, and the controller of a
 cluster. Each expression of packaging/prometheus and packaging/grafana must be one that Prometheus takes, each must give
-data (of alerts, what they compare), and a node that goes silent must raise its alert. Run by `make monitoring`.
+data (of alerts, what they compare), and a GPU that is lost and a node that goes silent must raise their alerts.
+alerts_test.yml says of every alert when it comes. Run by `make monitoring`.
 """
 
 import contextlib
@@ -176,7 +177,9 @@ def play(folder, start):
         subprocess.run(["promtool", "check", "config", folder / "prometheus.yml"], check=True, stdout=subprocess.DEVNULL)
         start("prometheus", ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/tsdb",
                              f"--web.listen-address=127.0.0.1:{ports['prometheus']}"], os.environ)
-        check(Prometheus(ports["prometheus"]), agent)
+        check(Prometheus(ports["prometheus"]))
+        raise_alerts(Prometheus(ports["prometheus"]), agent, lambda: subprocess.run(
+            [flyball, "sim", "fault", "--gpu", "3", "lost"], env=environment, check=True, stdout=subprocess.DEVNULL))
     finally:
         over.set()
         thread.join()
@@ -184,7 +187,29 @@ def play(folder, start):
             subprocess.run([flyball, "sim", "down"], env=simulated, check=False, stdout=subprocess.DEVNULL)
 
 
-def check(prometheus, agent):
+def check_rules():
+    rules = PACKAGING / "prometheus" / "flyball.rules.yml"
+    tested = pathlib.Path(__file__).with_name("alerts_test.yml")
+    alerts = {name for kind, name, _ in rules_in(rules) if kind == "alert"}
+    untested = alerts - set(re.findall(r"alertname: (\w+)", tested.read_text()))
+    assert not untested, f"{tested.name} says nothing of {untested}"
+    subprocess.run(["promtool", "test", "rules", tested], check=True, stdout=subprocess.DEVNULL)
+    print(f"{len(alerts)} alerts come when they should")
+
+
+def raise_alerts(prometheus, agent, lose_a_gpu):
+    """Has one alert after another raised, of which none was there before."""
+    def raises(act, name):
+        assert name not in prometheus.alerts(), prometheus.alerts()
+        act()
+        found = wait_until(f"the alert {name}", lambda: prometheus.alerts().get(name))
+        print(f"{found['state']}: {found['annotations']['summary']}")
+
+    raises(lose_a_gpu, "FlyballGpuUnwell")
+    raises(lambda: agent.send_signal(signal.SIGKILL), "FlyballNodeSilent")
+
+
+def check(prometheus):
     rules = rules_in(PACKAGING / "prometheus" / "flyball.rules.yml")
     expressions = [(name, name) for kind, name, _ in rules if kind == "record"]
     expressions += [(name, part) for kind, name, text in rules if kind == "alert" for part in compared(text)]
@@ -196,11 +221,6 @@ def check(prometheus, agent):
     job = prometheus.values("flyball:job_power:watts")[0]["metric"]
     assert job["job_id"] == "night" and job["uid"] == str(os.getuid()), job
     print(f"{len(expressions)} expressions give data; job night saves {100 * saving:.1f} %")
-    quiet = {name for name, one in prometheus.alerts().items() if name == "FlyballNodeSilent"}
-    assert not quiet, prometheus.alerts()
-    agent.send_signal(signal.SIGKILL)
-    silent = wait_until("an alert of the silent node", lambda: prometheus.alerts().get("FlyballNodeSilent"))
-    print(f"{silent['state']}: {silent['annotations']['summary']}")
 
 
 def main():
@@ -208,6 +228,7 @@ def main():
         if not shutil.which(program):
             print(f"skipped: there is no {program} here (make monitoring installs Debian's Prometheus)")
             return SKIPPED
+    check_rules()
     check_boards()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="flyball-monitoring-"))
     (folder / "slurm").mkdir()
