@@ -39,7 +39,7 @@ class FrontierChart extends EnergyChart {
 
   /**
    * @param {Frontier} frontier
-   * @param {number} inForce a point
+   * @param {number} inForce a point; -1: none of them
    * @param {number | null} chosen a point
    * @param {{time: number, energy: number} | null} measured
    */

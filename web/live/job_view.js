@@ -157,7 +157,7 @@ class JobView {
       [{label: 'saved', color: '--p2'}, {label: 'promised', color: '--p6', dashed: true}] : [],
     this.past.charted([row => inHours(row.saved_j), row => inHours(row.promised_saved_j)]), marks);
     if (this.frontier && this.status) {
-      const inForce = pointInForce(this.status, this.frontier);
+      const inForce = this.status.ordered_maximum ? -1 : pointInForce(this.status, this.frontier);
       this.frontierChart.show(this.frontier, inForce, this.pace.chosen, this.measured());
     }
   }
