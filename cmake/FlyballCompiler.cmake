@@ -16,7 +16,7 @@ endif()
 
 # Most of the time that a file takes goes into the headers that it shares with its neighbours. The price: two files of a
 # folder cannot both have a name of their own (in an anonymous namespace) that means different things, and what a file
-# forgets to include may come from a neighbour. scripts/check_alone looks at each file of src/ by itself and finds that.
+# forgets to include may come from a neighbour. scripts/check_includes finds that.
 set(CMAKE_UNITY_BUILD ${FLYBALL_UNITY})
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 6 CACHE STRING "How many files are compiled as one")
 

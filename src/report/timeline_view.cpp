@@ -1,5 +1,6 @@
 // Makes the timelines of a page: the plans as data, which the page's scripts draw.
 #include <fmt/format.h>
+#include <openssl/evp.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -19,20 +20,12 @@ constexpr std::size_t kMostPacked = 185'000;
 constexpr std::size_t kMostPlanned = 1'400'000;
 constexpr std::size_t kFewestPlanned = 10'000;
 
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve(4 * (bytes.size() / 3 + 1));
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const auto byte = [&](std::size_t k) {
-      return i + k < bytes.size() ? static_cast<unsigned>(static_cast<unsigned char>(bytes[i + k])) : 0U;
-    };
-    const unsigned group = byte(0) << 16U | byte(1) << 8U | byte(2);
-    for (unsigned digit = 0; digit < 4; ++digit) {
-      const bool is_filled = i + digit <= bytes.size();
-      out += is_filled ? kDigits[group >> (18U - 6U * digit) & 63U] : '=';
-    }
-  }
+std::string base64(const std::string& bytes) {
+  std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');  // with the zero that ends it
+  const int size =
+      ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                        reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
+  out.resize(static_cast<std::size_t>(size));
   return out;
 }
 

@@ -23,8 +23,6 @@ namespace {
 constexpr Seconds kPeriod{1.0};
 constexpr double kUsualPast = 3600.0;  // s, of a history
 
-constexpr Seconds kLongestReading{3.0};  // how long a reading may count: until its node would be silent
-
 enum Table : std::size_t { kNodes, kJobs, kStages, kFleet };
 constexpr const char* kWholeFleet = "all";  // the fleet's only source
 
@@ -265,10 +263,11 @@ void FleetDesk::look() {
   if (!streams_.empty()) tell(nodes, all);
 }
 
-// Each reading counts for the time since the one before.
+// Each reading counts for the time since the one before, but not for longer than its node may be without an answer.
 const FleetDesk::Reading& FleetDesk::read(Seconds now, const FleetStatus& all) {
   const Nanoseconds clock = monotonic_now();
-  const Seconds elapsed = std::min(read_at_ == 0 ? Seconds() : to_seconds(clock - read_at_), kLongestReading);
+  const Seconds elapsed =
+      read_at_ == 0 ? Seconds() : std::min(to_seconds(clock - read_at_), options_.nodes.silent_after);
   read_at_ = clock;
   const Seconds second(std::floor(now.value()));
   // A second has one row: of two readings in it the row has both.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string_view>
 #include <utility>
 #include <nlohmann/json.hpp>
 
@@ -32,6 +33,13 @@ std::string stages_text(const std::vector<int>& stages) {
                                  fmt::join(stages.begin(), stages.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
   if (stages.size() > shown) text += fmt::format(" and {} more", stages.size() - shown);
   return text;
+}
+
+// Throws HttpError 409 for a job of Zeus's clients, which know nothing of `what`.
+void need_sessions(const Job& job, std::string_view what) {
+  if (job.stored().kind != JobKind::kZeus) return;
+  throw HttpError(
+      409, fmt::format("job {} is one of Zeus's clients; {} are for jobs of Flyball's sessions", job.id(), what));
 }
 
 // The text of what a planner threw. An exception that is no Error is a fault of the planner, and is noted.
@@ -177,9 +185,7 @@ void JobBook::follow_limits(const EntryPointer& entry) {
 
 void JobBook::set_limits(const std::string& id, JobLimits limits, const Answer<JobLimits>& answer) {
   const EntryPointer entry = find(id);
-  if (entry->job.stored().kind == JobKind::kZeus) {
-    throw HttpError(409, fmt::format("job {} is one of Zeus's clients; limits are for jobs of Flyball's sessions", id));
-  }
+  need_sessions(entry->job, "limits");
   check_planner_keeps(limits, planner_of(entry->job.request()));
   StoredLimits stored{entry->job.stored().job, std::move(limits)};
   store(stored, answer.reply, [this, entry, answer, limits = stored.limits] {
@@ -192,11 +198,7 @@ void JobBook::set_limits(const std::string& id, JobLimits limits, const Answer<J
 
 void JobBook::set_clocks_order(const std::string& id, const ClocksOrder& order, const Answer<ClocksOrder>& answer) {
   const EntryPointer entry = find(id);
-  if (entry->job.stored().kind == JobKind::kZeus) {
-    throw HttpError(409, fmt::format("job {} is one of Zeus's clients, which set the clocks that they are told; only "
-                                     "jobs of Flyball's sessions can be ordered to maximum clocks",
-                                     id));
-  }
+  need_sessions(entry->job, "orders of clocks");
   store(StoredClocksOrder{entry->job.stored().job, order}, answer.reply, [this, entry, answer, order] {
     entry->job.set_clocks_order(order);
     answer.send(order);

@@ -1,19 +1,15 @@
 """scripts/check_duplicates on small trees whose copies are known."""
 import pathlib
-import subprocess
-import sys
-import tempfile
 import unittest
+
+from small_tree import run_on
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check_duplicates"
 EIGHT = [f"call_{i}(value);" for i in range(8)]
 
 
-def check(files: dict[str, list[str]]) -> subprocess.CompletedProcess:
-    with tempfile.TemporaryDirectory() as folder:
-        for name, lines in files.items():
-            (pathlib.Path(folder) / name).write_text("\n".join(lines) + "\n")
-        return subprocess.run([sys.executable, SCRIPT, folder], capture_output=True, text=True, check=False)
+def check(files: dict[str, list[str]]):
+    return run_on(SCRIPT, {name: "\n".join(lines) + "\n" for name, lines in files.items()})
 
 
 class CheckDuplicates(unittest.TestCase):

@@ -1,9 +1,8 @@
 """scripts/check_includes must find a forgotten header by what it declares, and nothing where a name only looks alike."""
 import pathlib
-import subprocess
-import sys
-import tempfile
 import unittest
+
+from small_tree import run_on
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/check_includes"
 
@@ -15,15 +14,10 @@ HEADERS = {
 
 
 def complaints(source, name="src/plan/plan.cpp"):
-    with tempfile.TemporaryDirectory() as folder:
-        root = pathlib.Path(folder)
-        for path, text in {**HEADERS, name: source}.items():
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(text)
-        run = subprocess.run([sys.executable, SCRIPT, root], capture_output=True, text=True)
-        lines = run.stdout.splitlines()[:-1]
-        assert run.returncode == (1 if lines else 0), run
-        return lines
+    run = run_on(SCRIPT, {**HEADERS, name: source})
+    lines = run.stdout.splitlines()[:-1]
+    assert run.returncode == (1 if lines else 0), run
+    return lines
 
 
 class CheckIncludes(unittest.TestCase):
@@ -51,8 +45,7 @@ class CheckIncludes(unittest.TestCase):
                 self.assertEqual(complaints(source), [])
 
     def test_a_project_without_sources_is_refused(self):
-        with tempfile.TemporaryDirectory() as folder:
-            self.assertEqual(subprocess.run([sys.executable, SCRIPT, folder], capture_output=True).returncode, 1)
+        self.assertEqual(run_on(SCRIPT, {}).returncode, 1)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
 """scripts/check_layers must accept a clean tree and refuse each kind of violation, naming the line."""
 import pathlib
-import subprocess
-import sys
-import tempfile
 import unittest
+
+from small_tree import run_on
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/check_layers"
 
@@ -22,15 +21,8 @@ CLEAN = {
 
 def run(changes, stream="stderr"):
     """Exit status and complaints, or another stream, for the clean tree with `changes` (path -> text; None removes)."""
-    with tempfile.TemporaryDirectory() as folder:
-        root = pathlib.Path(folder)
-        for name, text in {**CLEAN, **changes}.items():
-            if text is None:
-                continue
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text)
-        result = subprocess.run([sys.executable, SCRIPT, root], capture_output=True, text=True)
-        return result.returncode, getattr(result, stream)
+    result = run_on(SCRIPT, {**CLEAN, **changes})
+    return result.returncode, getattr(result, stream)
 
 
 class CheckLayers(unittest.TestCase):
