@@ -229,7 +229,9 @@ FleetDesk::FleetDesk(EventLoop& loop, const JobBook& book, const Access& access,
       watch_(options_.nodes),
       controller_(options_.controller),
       history_(options_.history, tables()),
-      timer_(loop.every(kPeriod, [this] { look(); })) {}
+      timer_(loop.every(kPeriod, [this] { look(); })) {
+  for (const Job* job : book_.jobs()) note(*job);  // as they come from the disk
+}
 
 WatchedNodes FleetDesk::nodes(bool for_administrator) const {
   WatchedNodes all = watch_.nodes();
@@ -301,12 +303,11 @@ void FleetDesk::keep(const WatchedNodes& nodes, const FleetStatus& all) {
           reading.time.value(), reading.complete.value(), budget ? std::optional(budget->value()) : std::nullopt}});
   }
   const std::map<std::string, LeasedPower> leased = leased_power(nodes);
-  std::vector<History::Event> events;
   std::map<std::string, JobNotes> notes;  // without those of jobs that are gone
   for (const Job* job : book_.jobs()) {
+    note(*job);
     const std::string source = source_of(*job);
-    JobNotes& of_job = notes[source] = std::move(notes_[source]);
-    for (JobNotes::Note& note : of_job.look(*job)) events.push_back({kJobs, source, note.kind, std::move(note.text)});
+    notes[source] = std::move(notes_[source]);
     if (!is_alive(*job)) continue;
     const auto known = leased.find(job->id());
     const auto watts = known == leased.end() ? std::nullopt : std::optional(known->second.power.value());
@@ -317,7 +318,14 @@ void FleetDesk::keep(const WatchedNodes& nodes, const FleetStatus& all) {
     }
   }
   notes_ = std::move(notes);
-  history_.add(now, std::move(samples), std::move(events), std::move(held));
+  history_.add(now, std::move(samples), std::exchange(noted_, {}), std::move(held));
+}
+
+void FleetDesk::note(const Job& job) {
+  const std::string source = source_of(job);
+  for (JobNotes::Note& note : notes_[source].look(job)) {
+    noted_.push_back({kJobs, source, note.kind, std::move(note.text)});
+  }
 }
 
 void FleetDesk::tell(const WatchedNodes& nodes, const FleetStatus& all) {

@@ -43,6 +43,9 @@ class FleetDesk {
   FleetDesk(EventLoop& loop, const JobBook& book, const Access& access, FleetOptions options);
 
   void add_routes(Router& router);
+  // Notes what has changed of a job since it was noted last, and its history tells that within a second. What changes
+  // and is undone between two seconds is told only if it is noted here.
+  void note(const Job& job);
 
  private:
   // What the power that was read in one second comes to.
@@ -95,6 +98,7 @@ class FleetDesk {
   Reading reading_;
   Nanoseconds read_at_ = 0;                  // by the monotonic clock; 0: not yet
   std::map<std::string, JobNotes> notes_;    // by the histories' names of jobs
+  std::vector<History::Event> noted_;        // and not yet kept
   std::map<std::string, bool> silent_;       // nodes, as they were told last
   std::map<std::string, std::string> jobs_;  // listings, as they were told last
   EventLoop::Handle timer_;

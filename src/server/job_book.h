@@ -151,6 +151,9 @@ class JobBook {
   // differ, and with null when the job is gone.
   void on_change(std::function<void(const std::string& id, Job*)> listener) { listener_ = std::move(listener); }
 
+  // Sets the function that is called with a job after each change that its status tells. Costs a call for each.
+  void on_state(std::function<void(const Job&)> listener) { state_listener_ = std::move(listener); }
+
   // Ends every wait with 503, so that the server can stop.
   void release_waiting();
 
@@ -240,6 +243,7 @@ class JobBook {
   Limits limits_;
   Counts counts_;
   std::function<void(const std::string&, Job*)> listener_;
+  std::function<void(const Job&)> state_listener_;
   std::map<std::string, EntryPointer> entries_;
   std::vector<std::string> troubles_;
   std::set<std::string> left_out_;  // ids, where known, of the jobs that could not be restored

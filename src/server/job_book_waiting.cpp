@@ -129,6 +129,7 @@ void JobBook::emit(Entry& entry, std::string_view name, const nlohmann::ordered_
 }
 
 void JobBook::emit_state(Entry& entry) {
+  if (state_listener_ && !entry.gone) state_listener_(entry.job);
   if (entry.streams.empty() || std::exchange(entry.state_due, true)) return;
   // Everything else that the same commit has completed is reported in one event.
   loop_.post([this, weak = entry.weak_from_this()] {

@@ -51,6 +51,7 @@ class PlanningServer::Impl {
         fleet_(loop, book_, access_, options_.fleet),
         what_if_(book_, access_),
         begin_(std::chrono::steady_clock::now()) {
+    book_.on_state([this](const Job& job) { fleet_.note(job); });
     if (!options_.administrator_token) options_.http.only_as = options_.listen_host;
     if (!options_.listen_host.empty()) options_.listen_host = resolve_host(options_.listen_host);
     if (!options_.listen_host.empty() && !is_loopback(options_.listen_host) && !options_.administrator_token) {

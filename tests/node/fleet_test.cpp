@@ -349,6 +349,23 @@ TEST_F(Fleet, AJobsHistoryTellsWhatHappened) {
       std::ranges::is_sorted(events, {}, [](const nlohmann::json& one) { return one["time_s"].get<double>(); }));
 }
 
+// The history has one row a second, and misses nothing of what happens between two.
+TEST_F(Fleet, AStragglerThatIsGoneAtOnceIsInTheHistory) {
+  JobRequest job = small_job("job", 2);
+  testing::run_profiling(client_, job);
+  for (std::int64_t step = 100; step < 120; step += 2) {
+    for (const PaceReport& report :
+         {PaceReport{1, 1.2, step, PaceCause::kUnknown, {}}, PaceReport{1, 1.0, step + 1, PaceCause::kUnknown, {}}}) {
+      EXPECT_EQ(client_.ask("POST", "/v1/jobs/job/paces", to_json(report).dump()).status, 204u);
+    }
+  }
+  const auto stragglers = [](const nlohmann::json& now) {
+    return std::ranges::count(now["events"], "straggler", [](const nlohmann::json& one) { return one["event"]; });
+  };
+  (void)ask_until("/v1/jobs/job/history", [&](const nlohmann::json& now) { return stragglers(now) >= 20; });
+  EXPECT_EQ(stragglers(client_.get("/v1/jobs/job/history")), 20) << "ten came, and ten went";
+}
+
 TEST_F(Fleet, EventsTellWhatChanges) {
   std::vector<std::string> seen;
   std::thread later([&] {
