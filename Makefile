@@ -26,7 +26,7 @@ export CCACHE_NOHASHDIR := 1
 .DEFAULT_GOAL := help
 .PHONY: help setup build test way-in python demo slurm-demo slurm-build slurm slurm-kills slurm-trace \
   tarball portable-wheels check-tarball bench peers paper-tables real-runs measured-tables \
-  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page sdist sim-wheel others check-wheel deb check-deb site clean
+  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page page-setup page-goals sdist sim-wheel others check-wheel deb check-deb site clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -206,15 +206,22 @@ monitoring: build ## check the rules and boards of packaging/ on a real Promethe
 	@scripts/python_env monitoring tests/monitoring/requirements.txt
 	@build/monitoring-venv/bin/python tests/monitoring/monitoring_test.py
 
-page: build ## try the planning server's page, and all reports, in a real Chromium (installs Debian's)
+page-setup: build
 	@scripts/setup page
 	$(STEP) "Build the simulated GPUs and the trainer" build/logs/page-build.log \
 	  cmake --build build -j $(JOBS) --target flyball_nvidia_ml flyball_cuda flyball_shared pipeline_trainer
 	@scripts/python_env page tests/page/requirements.txt
+
+page: page-setup ## try the planning server's page, and all reports, in a real Chromium (installs Debian's)
 	@build/page-venv/bin/python tests/page/footprint_test.py
 	@build/page-venv/bin/python tests/page/report_test.py
 	@build/page-venv/bin/python tests/page/time_charts_test.py
 	@build/page-venv/bin/python tests/page/page_test.py
+
+page-goals: page-setup ## judge time and memory of server, page and reports by their goals, on a machine that does nothing else
+	@FLYBALL_JUDGE_GOALS=1 build/page-venv/bin/python tests/page/report_test.py large
+	@FLYBALL_JUDGE_GOALS=1 build/page-venv/bin/python tests/page/page_test.py paints what_if
+	@build/page-venv/bin/python bench/fleet_load.py --page --judge
 
 site: build ## the manual as a site, all links checked: build/site/index.html (MkDocs from PyPI)
 	@scripts/python_env site scripts/site-requirements.txt

@@ -51,6 +51,7 @@ JobStatus status_of(const JobListing& listing) {
   status.ranks_registered = listing.ranks_registered;
   status.version = listing.version;
   status.plan_status = listing.plan_status;
+  status.ordered_maximum = listing.ordered_maximum;
   return status;
 }
 
@@ -100,7 +101,8 @@ std::string list_text(const std::vector<JobStatus>& jobs) {
   std::string troubles;
   for (const JobStatus& job : jobs) {
     const bool compared = job.savings.iterations > 0;
-    table.add_row({job.job, fmt::to_string(job.ranks), state_text(job), job.planner,
+    table.add_row({job.job, fmt::to_string(job.ranks),
+                   state_text(job) + (job.ordered_maximum ? ", maximum clocks" : ""), job.planner,
                    std::string(name_of(job.promise.verdict)), if_known(job.promise.measured),
                    if_known(job.promise.promised),
                    job.promise.measured_saving_error_pct > 0.0

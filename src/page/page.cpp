@@ -58,11 +58,11 @@ void add_page(Router& router, std::initializer_list<std::string_view> scripts) {
   add_file(router, "/", "text/html; charset=utf-8", joined({"live/page.html"}));
   add_file(router, kStylePath, "text/css; charset=utf-8",
            joined({"dygraph.min.css", "chart.css", "page.css", "time_chart.css", "timeline.css", "live/page.css"}));
-  add_file(
-      router, kScriptPath, "text/javascript; charset=utf-8",
-      joined({"tips.js", "elements.js", "renew.js", "texts.js", "time_chart.js", "live/elements.js", "live/texts.js",
-              "live/asker.js", "live/live_time.js", "live/lease_list.js", "live/node_view.js", "live/page.js"}) +
-          joined(scripts));
+  add_file(router, kScriptPath, "text/javascript; charset=utf-8",
+           joined({"tips.js", "elements.js", "renew.js", "texts.js", "time_chart.js", "live/elements.js",
+                   "live/texts.js", "live/asker.js", "live/live_time.js", "live/event_list.js", "live/lease_list.js",
+                   "live/node_view.js", "live/page.js"}) +
+               joined(scripts));
   add_file(router, kChartsPath, "text/javascript; charset=utf-8", joined({"dygraph.min.js"}));
 }
 

@@ -43,7 +43,9 @@ const std::vector<HistoryTable>& tables() {
         {"saved_j", Coarser::kHighest},
         {"promised_saved_j", Coarser::kHighest},
         {"slow_ranks", Coarser::kHighest},
-        {"version", Coarser::kHighest}}},
+        {"version", Coarser::kHighest},
+        {"clock_mhz"},
+        {"asked_clock_mhz"}}},
       {"stages", {{"power_w"}}},
       {"fleet",
        {{"power_w"},
@@ -73,37 +75,20 @@ bool is_held_back(const WatchedGpu& gpu) {
   });
 }
 
-// Of the clocks that are known.
-class Mean {
- public:
-  void add(const std::optional<Megahertz>& clock) {
-    if (!clock) return;
-    sum_ += clock->value();
-    ++count_;
-  }
-  [[nodiscard]] std::optional<double> value() const { return count_ > 0 ? std::optional(sum_ / count_) : std::nullopt; }
-
- private:
-  double sum_ = 0.0;
-  int count_ = 0;
-};
-
 HistoryFigures figures_of(const WatchedNode& node) {
   std::optional<double> power;
-  Mean clock;
-  Mean asked;
+  MeanClocks clocks;
   std::optional<double> temperature;
   double leased = 0.0;
   double throttled = 0.0;
   for (const WatchedGpu& gpu : node.gpus) {
     if (gpu.power) power = power.value_or(0.0) + gpu.power->value();
-    clock.add(gpu.clock);
-    asked.add(gpu.asked_clock ? gpu.asked_clock : gpu.clock_maximum);
+    clocks.add(gpu);
     if (gpu.temperature_celsius) temperature = std::max(temperature.value_or(-300.0), *gpu.temperature_celsius);
     leased += gpu.holder.empty() ? 0.0 : 1.0;
     throttled += is_held_back(gpu) ? 1.0 : 0.0;
   }
-  return {power, clock.value(), asked.value(), temperature, leased, throttled};
+  return {power, clocks.held(), clocks.asked(), temperature, leased, throttled};
 }
 
 // `now`: Unix time at which the node was told. A lease that names no job may be the controller's, who knows the job.
@@ -128,9 +113,11 @@ NodeHistoryRow node_row(const History::Row& row) {
           row.figures[5]};
 }
 
-HistoryFigures figures_of(const Job& job, std::optional<double> power) {
+// `leased`: null where no lease names the job.
+HistoryFigures figures_of(const Job& job, const LeasedGpus* leased) {
   const JobPromise& promise = job.promise().known();
   const RankSavings savings = job.savings();
+  const auto power = leased == nullptr ? std::nullopt : std::optional(leased->power.value());
   HistoryFigures figures = {power, if_known(promise.measured.value()), if_known(promise.promised.value()),
                             if_known(promise.at_maximum.value())};
   const bool is_compared = savings.iterations > 0;
@@ -139,6 +126,9 @@ HistoryFigures figures_of(const Job& job, std::optional<double> power) {
   figures.push_back(is_compared ? std::optional((maximum - job.promised_energy()).value()) : std::nullopt);
   figures.emplace_back(static_cast<double>(job.found().all().size()));
   figures.push_back(job.current() ? std::optional(static_cast<double>(job.current()->version)) : std::nullopt);
+  const MeanClocks clocks = leased == nullptr ? MeanClocks() : leased->clocks;
+  figures.push_back(clocks.held());
+  figures.push_back(clocks.asked());
   return figures;
 }
 
@@ -151,7 +141,9 @@ JobHistoryRow job_row(const History::Row& row) {
           quantity<Joules>(row.figures[4]),
           quantity<Joules>(row.figures[5]),
           row.figures[6],
-          row.figures[7]};
+          row.figures[7],
+          quantity<Megahertz>(row.figures[8]),
+          quantity<Megahertz>(row.figures[9])};
 }
 
 // The fleet's columns of sums.
@@ -170,7 +162,10 @@ FleetHistoryRow fleet_row(const History::Row& row) {
 
 // Of what is kept of a stage there is only its power.
 JobHistoryRow stage_row(const History::Row& row) {
-  return {row.time, quantity<Watts>(row.figures[0]), {}, {}, {}, {}, {}, {}, {}};
+  JobHistoryRow told;
+  told.time = row.time;
+  told.power = quantity<Watts>(row.figures[0]);
+  return told;
 }
 
 // An id that is used again is another job.
@@ -287,6 +282,7 @@ void FleetDesk::keep(const WatchedNodes& nodes, const FleetStatus& all) {
   std::vector<HeldGpus> held;
   const std::shared_ptr<const ControllerWatch::Holders> holders = controller_.holders();
   for (const WatchedNode& node : nodes.nodes) {
+    keep_notes(kNodes, node.node, node_notes_[node.node].look(node));
     if (node.silent) continue;
     samples.push_back({kNodes, node.node, figures_of(node)});
     held.push_back(held_gpus(node, now, *holders));
@@ -302,30 +298,31 @@ void FleetDesk::keep(const WatchedNodes& nodes, const FleetStatus& all) {
           static_cast<double>(all.jobs_running), reading.energy ? std::optional(reading.energy->value()) : std::nullopt,
           reading.time.value(), reading.complete.value(), budget ? std::optional(budget->value()) : std::nullopt}});
   }
-  const std::map<std::string, LeasedPower> leased = leased_power(nodes);
+  const std::map<std::string, LeasedGpus> leased = leased_gpus(nodes);
   std::map<std::string, JobNotes> notes;  // without those of jobs that are gone
   for (const Job* job : book_.jobs()) {
     note(*job);
     const std::string source = source_of(*job);
-    notes[source] = std::move(notes_[source]);
+    notes[source] = std::move(job_notes_[source]);
     if (!is_alive(*job)) continue;
     const auto known = leased.find(job->id());
-    const auto watts = known == leased.end() ? std::nullopt : std::optional(known->second.power.value());
-    samples.push_back({kJobs, source, figures_of(*job, watts)});
+    samples.push_back({kJobs, source, figures_of(*job, known == leased.end() ? nullptr : &known->second)});
     if (known == leased.end()) continue;
     for (const auto& [stage, power] : power_of_stages(*job, known->second)) {
       samples.push_back({kStages, source_of(*job, stage), {power.value()}});
     }
   }
-  notes_ = std::move(notes);
+  job_notes_ = std::move(notes);
   history_.add(now, std::move(samples), std::exchange(noted_, {}), std::move(held));
 }
 
 void FleetDesk::note(const Job& job) {
   const std::string source = source_of(job);
-  for (JobNotes::Note& note : notes_[source].look(job)) {
-    noted_.push_back({kJobs, source, note.kind, std::move(note.text)});
-  }
+  keep_notes(kJobs, source, job_notes_[source].look(job));
+}
+
+void FleetDesk::keep_notes(std::size_t table, const std::string& source, std::vector<HistoryNote> notes) {
+  for (HistoryNote& note : notes) noted_.push_back({table, source, note.kind, std::move(note.text)});
 }
 
 void FleetDesk::tell(const WatchedNodes& nodes, const FleetStatus& all) {

@@ -18,8 +18,8 @@
 #include "net/event_loop.h"
 #include "net/router.h"
 #include "server/access.h"
+#include "server/history_notes.h"
 #include "server/job_book.h"
-#include "server/job_notes.h"
 #include "wire/fleet_messages.h"
 
 namespace flyball {
@@ -61,6 +61,7 @@ class FleetDesk {
   const Reading& read(Seconds now, const FleetStatus& all);
   // `all`: fleet(nodes).
   void keep(const WatchedNodes& nodes, const FleetStatus& all);
+  void keep_notes(std::size_t table, const std::string& source, std::vector<HistoryNote> notes);
   void tell(const WatchedNodes& nodes, const FleetStatus& all);
   // Tells the stream all that there is, and from then on what changes.
   void subscribe(std::shared_ptr<EventStream> stream);
@@ -96,11 +97,12 @@ class FleetDesk {
   History history_;
   std::vector<std::shared_ptr<EventStream>> streams_;
   Reading reading_;
-  Nanoseconds read_at_ = 0;                  // by the monotonic clock; 0: not yet
-  std::map<std::string, JobNotes> notes_;    // by the histories' names of jobs
-  std::vector<History::Event> noted_;        // and not yet kept
-  std::map<std::string, bool> silent_;       // nodes, as they were told last
-  std::map<std::string, std::string> jobs_;  // listings, as they were told last
+  Nanoseconds read_at_ = 0;                      // by the monotonic clock; 0: not yet
+  std::map<std::string, JobNotes> job_notes_;    // by the histories' names of jobs
+  std::map<std::string, NodeNotes> node_notes_;  // by node
+  std::vector<History::Event> noted_;            // and not yet kept
+  std::map<std::string, bool> silent_;           // nodes, as they were told last
+  std::map<std::string, std::string> jobs_;      // listings, as they were told last
   EventLoop::Handle timer_;
 };
 

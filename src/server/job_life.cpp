@@ -205,6 +205,7 @@ JobListing listing_of(const Job& job, bool with_figures) {
   listing.ranks_registered = std::ssize(job.ranks());
   listing.promise.verdict = job.promise().known().verdict;
   listing.slow_ranks = std::ssize(job.found().all());
+  listing.ordered_maximum = job.stored().ordered_maximum;
   if (with_figures) {
     listing.promise = job.promise().known();
     const RankSavings savings = job.savings();

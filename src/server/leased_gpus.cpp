@@ -8,14 +8,26 @@
 
 namespace flyball {
 
-std::map<std::string, LeasedPower> leased_power(const WatchedNodes& nodes) {
-  std::map<std::string, LeasedPower> all;
+void MeanClocks::Sum::add(const std::optional<Megahertz>& clock) {
+  if (!clock) return;
+  sum += clock->value();
+  ++count;
+}
+
+void MeanClocks::add(const WatchedGpu& gpu) {
+  held_.add(gpu.clock);
+  asked_.add(gpu.asked_clock ? gpu.asked_clock : gpu.clock_maximum);
+}
+
+std::map<std::string, LeasedGpus> leased_gpus(const WatchedNodes& nodes) {
+  std::map<std::string, LeasedGpus> all;
   for (const WatchedNode& node : nodes.nodes) {
     if (node.silent) continue;
     for (const WatchedGpu& gpu : node.gpus) {
       if (gpu.job.empty()) continue;
-      LeasedPower& leased = all[gpu.job];
+      LeasedGpus& leased = all[gpu.job];
       ++leased.gpus;
+      leased.clocks.add(gpu);
       if (!gpu.power) continue;
       leased.power += *gpu.power;
       if (gpu.rank) leased.power_of_rank[*gpu.rank] += *gpu.power;
@@ -24,7 +36,7 @@ std::map<std::string, LeasedPower> leased_power(const WatchedNodes& nodes) {
   return all;
 }
 
-std::map<int, Watts> power_of_stages(const Job& job, const LeasedPower& leased) {
+std::map<int, Watts> power_of_stages(const Job& job, const LeasedGpus& leased) {
   std::map<int, Watts> stages;
   for (const auto& [number, power] : leased.power_of_rank) {
     const auto rank = job.ranks().find(static_cast<int>(number));
@@ -47,7 +59,7 @@ PowerNow power_now(const WatchedNodes& nodes) {
     }
     if (is_told) now.nodes.push_back(std::move(of_node));
   }
-  for (const auto& [job, leased] : leased_power(nodes)) now.jobs.push_back({job, leased.gpus, leased.power});
+  for (const auto& [job, leased] : leased_gpus(nodes)) now.jobs.push_back({job, leased.gpus, leased.power});
   return now;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,18 +14,39 @@
 
 namespace flyball {
 
-// What the GPUs of one job draw.
-struct LeasedPower {
+// Of GPUs' clocks, as far as they are known.
+class MeanClocks {
+ public:
+  void add(const WatchedGpu& gpu);
+  [[nodiscard]] std::optional<double> held() const { return held_.mean(); }  // MHz
+  [[nodiscard]] std::optional<double> asked() const {
+    return asked_.mean();
+  }  // MHz; the highest, where none is asked for
+
+ private:
+  struct Sum {
+    double sum = 0.0;
+    int count = 0;
+    void add(const std::optional<Megahertz>& clock);
+    [[nodiscard]] std::optional<double> mean() const { return count > 0 ? std::optional(sum / count) : std::nullopt; }
+  };
+  Sum held_;
+  Sum asked_;
+};
+
+// What the GPUs of one job draw, and their clocks.
+struct LeasedGpus {
   std::int64_t gpus = 0;
   Watts power;                                  // of those that tell it
   std::map<std::int64_t, Watts> power_of_rank;  // likewise, of leases that name a rank
+  MeanClocks clocks;
 };
 
-// Returns that of all jobs that leases of nodes that answer name, by the job's id. Cost: linear in the GPUs.
-[[nodiscard]] std::map<std::string, LeasedPower> leased_power(const WatchedNodes& nodes);
+// Returns those of all jobs that leases of nodes that answer name, by the job's id. Cost: linear in the GPUs.
+[[nodiscard]] std::map<std::string, LeasedGpus> leased_gpus(const WatchedNodes& nodes);
 
 // Returns what the stages draw of which ranks are known. Cost: linear in these ranks.
-[[nodiscard]] std::map<int, Watts> power_of_stages(const Job& job, const LeasedPower& leased);
+[[nodiscard]] std::map<int, Watts> power_of_stages(const Job& job, const LeasedGpus& leased);
 
 [[nodiscard]] PowerNow power_now(const WatchedNodes& nodes);
 

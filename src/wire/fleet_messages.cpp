@@ -8,6 +8,8 @@ namespace flyball {
 namespace {
 
 constexpr const char* kFleetAnswer = "the server's answer";
+constexpr const char* kAskedClock =
+    "Mean of the highest SM clocks that its GPUs may have: what their leases ask for, or the highest there is.";
 
 // What agents say is kept for long, and need not be bounded as they bound what their clients say.
 std::string cut(std::string_view words) {
@@ -304,9 +306,7 @@ Record<NodeHistoryRow> description_of(const NodeHistoryRow* /*type*/) {
       .field("time_s", &R::time, "Unix time at which the row begins.", {.needed = true})
       .field("power_w", &R::power, "Power of all GPUs of the node.")
       .field("clock_mhz", &R::clock, "Mean SM clock of its GPUs.")
-      .field(
-          "asked_clock_mhz", &R::asked_clock,
-          "Mean of the highest SM clocks that its GPUs may have: what their leases ask for, or the highest there is.")
+      .field("asked_clock_mhz", &R::asked_clock, kAskedClock)
       .field("temperature_c", &R::temperature_celsius, "Highest temperature of its GPUs.")
       .field("gpus_leased", &R::gpus_leased, "GPUs that somebody had leased.")
       .field("gpus_throttled", &R::gpus_throttled,
@@ -318,7 +318,9 @@ Record<NodeHistory> description_of(const NodeHistory* /*type*/) {
   return Record<R>::answer("NodeHistory", kFleetAnswer, "A node's past.")
       .field("node", &R::node, "Name of the node.", {.needed = true})
       .field("step", &R::step, "Time from one row to the next.")
-      .field("rows", &R::rows, "Rows, the oldest first.");
+      .field("rows", &R::rows, "Rows, the oldest first.")
+      .field("events", &R::events,
+             "What happened in that time, the oldest first; the newest 1000 of the node are kept.");
 }
 
 Record<JobHistoryRow> description_of(const JobHistoryRow* /*type*/) {
@@ -334,14 +336,18 @@ Record<JobHistoryRow> description_of(const JobHistoryRow* /*type*/) {
       .field("saved_j", &R::saved, "Energy saved so far against maximum clocks.")
       .field("promised_saved_j", &R::promised_saved, "Energy that should have been saved so far, as promised.")
       .field("slow_ranks", &R::slow_ranks, "Ranks that computed slower than when they were profiled.")
-      .field("version", &R::version, "Version of the schedules in force.");
+      .field("version", &R::version, "Version of the schedules in force.")
+      .field("clock_mhz", &R::clock, "Mean SM clock of the GPUs whose power this is.")
+      .field("asked_clock_mhz", &R::asked_clock, kAskedClock);
 }
 
-Record<JobHistoryEvent> description_of(const JobHistoryEvent* /*type*/) {
-  using R = JobHistoryEvent;
-  return Record<R>::answer("JobHistoryEvent", kFleetAnswer, "Something that happened to a job.")
+Record<HistoryEvent> description_of(const HistoryEvent* /*type*/) {
+  using R = HistoryEvent;
+  return Record<R>::answer("HistoryEvent", kFleetAnswer, "Something that happened to a node or a job.")
       .field("time_s", &R::time, "Unix time.", {.needed = true})
-      .field("event", &R::event, "What it is about: state, schedule, promise or straggler.", {.needed = true})
+      .field("event", &R::event,
+             "What it is about: of a node state or gpu, of a job state, schedule, promise or straggler.",
+             {.needed = true})
       .field("text", &R::text, "What happened, for people.");
 }
 

@@ -166,10 +166,17 @@ struct NodeHistoryRow {
   std::optional<double> gpus_leased;
   std::optional<double> gpus_throttled;
 };
+// Something that happened to a node or a job.
+struct HistoryEvent {
+  Seconds time;       // Unix time
+  std::string event;  // of a node "state" or "gpu", of a job "state", "schedule", "promise" or "straggler"
+  std::string text;
+};
 struct NodeHistory {
   std::string node;
   HistoryStep step = HistoryStep::kSeconds;
   std::vector<NodeHistoryRow> rows{};
+  std::vector<HistoryEvent> events{};
 };
 
 struct FleetHistoryRow {
@@ -205,17 +212,14 @@ struct JobHistoryRow {
   std::optional<Joules> promised_saved;
   std::optional<double> slow_ranks;
   std::optional<double> version;
-};
-struct JobHistoryEvent {
-  Seconds time;       // Unix time
-  std::string event;  // "state", "schedule", "promise" or "straggler"
-  std::string text;
+  std::optional<Megahertz> clock;
+  std::optional<Megahertz> asked_clock;
 };
 struct JobHistory {
   std::string job;
   HistoryStep step = HistoryStep::kSeconds;
   std::vector<JobHistoryRow> rows{};
-  std::vector<JobHistoryEvent> events{};
+  std::vector<HistoryEvent> events{};
 };
 
 // Returns what is told of a GPU in place of all that its agent says.
@@ -241,7 +245,7 @@ struct JobHistory {
 [[nodiscard]] Record<NodeHistoryRow> description_of(const NodeHistoryRow*);
 [[nodiscard]] Record<NodeHistory> description_of(const NodeHistory*);
 [[nodiscard]] Record<JobHistoryRow> description_of(const JobHistoryRow*);
-[[nodiscard]] Record<JobHistoryEvent> description_of(const JobHistoryEvent*);
+[[nodiscard]] Record<HistoryEvent> description_of(const HistoryEvent*);
 [[nodiscard]] Record<JobHistory> description_of(const JobHistory*);
 
 }  // namespace flyball

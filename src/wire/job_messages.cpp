@@ -44,6 +44,8 @@ constexpr const char* kPromisedSaving =
     "is promised.";
 constexpr const char* kMeasuredSaving = "What it saves of that, by the GPUs' own counters.";
 constexpr const char* kMeasuredSavingError = "Standard error of measured_saving_pct. 0: not measured.";
+constexpr const char* kOrderedMaximum =
+    "Whether all ranks are ordered to maximum clocks (ClocksOrder). Limits on power hold even then.";
 constexpr const char* kPlanStatus =
     "Whether the planner came to its end (complete), or the server's time limit (--planning-time) ended it "
     "(incomplete). An incomplete frontier has its slow end, and rougher plans for the fastest iteration and the job's "
@@ -429,8 +431,7 @@ Record<JobStatus> description_of(const JobStatus* /*type*/) {
       .field("stragglers", &R::stragglers, "The stragglers of which there are notices, in force or announced.")
       .field("found_stragglers", &R::found_stragglers, "The ranks that compute slower than they were profiled.")
       .field("slow_links", &R::slow_links, "The transfers that take longer than when they were profiled.")
-      .field("ordered_maximum", &R::ordered_maximum,
-             "Whether all ranks are ordered to maximum clocks (ClocksOrder). Limits on power hold even then.")
+      .field("ordered_maximum", &R::ordered_maximum, kOrderedMaximum)
       .field("unprofiled", &R::unprofiled, "The first few ranks that say that they do not measure themselves, and why.")
       .field(
           "memory_limit", &R::memory_limit,
@@ -528,7 +529,8 @@ Record<JobListing> description_of(const JobListing* /*type*/) {
       .field("measured_saving_error_pct", &R::promise, &JobPromise::measured_saving_error_pct, kMeasuredSavingError)
       .field("saved_j", &R::saved, "Energy saved so far against maximum clocks.")
       .field("promised_saved_j", &R::promised_saved, "Energy that should have been saved so far, as promised.")
-      .field("slow_ranks", &R::slow_ranks, "Ranks that compute slower than when they were profiled.");
+      .field("slow_ranks", &R::slow_ranks, "Ranks that compute slower than when they were profiled.")
+      .field("ordered_maximum", &R::ordered_maximum, kOrderedMaximum);
 }
 
 Record<JobList> description_of(const JobList* /*type*/) {

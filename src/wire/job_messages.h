@@ -458,6 +458,7 @@ struct JobListing {
   Joules saved;           // likewise: by the iterations that are compared with maximum clocks
   Joules promised_saved;  // likewise
   std::int64_t slow_ranks = 0;
+  bool ordered_maximum = false;  // ClocksOrder::at_maximum
 };
 struct JobList {
   std::vector<JobListing> jobs;

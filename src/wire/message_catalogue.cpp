@@ -68,7 +68,7 @@ const std::vector<const RecordDescription*>& messages_of(Interface interface) {
                    WatchedGpu, FleetStatus, PowerNow, PowerNow::OfNode, PowerNow::OfJob, JobRanks, JobRankStatus,
                    FleetAllocations, GpuAllocation, WatchedController, ClusterRunStatus, ClusterJobStatus,
                    ClusterKindStatus, ClusterNodeStatus, ClusterDecision, FleetHistory, FleetHistoryRow, FleetEnergy,
-                   NodeHistory, NodeHistoryRow, JobHistory, JobHistoryRow, JobHistoryEvent, WhatIfRequest>();
+                   NodeHistory, NodeHistoryRow, JobHistory, JobHistoryRow, HistoryEvent, WhatIfRequest>();
   static const auto kAgent =
       descriptions<LeaseRequest, LeaseInfo, LeaseList, LeaseAlive, LeaseEnded, LeaseHolder, Cap, ClockBounds,
                    SettingsChange, GpuSettings, GpuClocks, PowerLimits, AccountSessionRequest, AccountSessionInfo,

@@ -13,6 +13,7 @@
 #include "net/server.h"
 #include "server/test_server.h"
 #include "support/agent_host.h"
+#include "support/certificate.h"
 #include "support/event_stream.h"
 
 namespace flyball {
@@ -105,6 +106,13 @@ TEST_F(Fleet, ASilentNodeIsToldAsSuchAndNotAsZero) {
   ASSERT_FALSE(silent.empty());
   EXPECT_LT(silent.back()["time_s"], answering.back()["time_s"]);
   for (const nlohmann::json& row : silent) EXPECT_EQ(row["power_w"], 303.0);
+  second_.start();
+  const nlohmann::json events =
+      ask_until("/v1/nodes/n2/history", [](const nlohmann::json& now) { return now["events"].size() == 3; })["events"];
+  EXPECT_EQ(events[0]["text"], "answers");
+  EXPECT_THAT(events[1]["text"].get<std::string>(), ::testing::StartsWith("silent: "));
+  EXPECT_EQ(events[2]["text"], "answers");
+  EXPECT_EQ(client_.get("/v1/nodes/n1/history")["events"].size(), 1u) << "it has answered all the time";
 }
 
 TEST_F(Fleet, AGpuWhoseDriverRefusesToRestoreIsCountedUntilItIsRestored) {
@@ -124,6 +132,49 @@ TEST_F(Fleet, AGpuWhoseDriverRefusesToRestoreIsCountedUntilItIsRestored) {
   second_.gpus[2]->fail_writes(0);
   (void)ask_until("/v1/fleet", [](const nlohmann::json& now) { return now["gpus_unrestored"] == 0; });
   EXPECT_TRUE(second_.gpus[2]->wait_default());
+  const nlohmann::json events =
+      ask_until("/v1/nodes/n2/history", [](const nlohmann::json& now) { return now["events"].size() == 3; })["events"];
+  EXPECT_EQ(events[1]["event"], "gpu");
+  EXPECT_THAT(events[1]["text"].get<std::string>(), ::testing::StartsWith("GPU 2 is not yet restored: "));
+  EXPECT_EQ(events[2]["text"], "GPU 2 is well again");
+}
+
+// By a certificate of its own, which the server trusts by the file that it is given, and with a token.
+TEST(FleetOverTls, AgentsAreAskedAndOthersCertificatesRefused) {
+  const testing::TempFolder folder;
+  const std::string token(40, 't');
+  const TlsFiles files = testing::make_certificate(folder.path().string(), "agent", "IP:127.0.0.1");
+  const TlsFiles other = testing::make_certificate(folder.path().string(), "other", "IP:127.0.0.1");
+  AgentHost agent(2, [&](AgentConfig& config) {
+    config.tcp = HostPort{"127.0.0.1", 0};
+    config.tls_cert = files.certificate;
+    config.tls_key = files.key;
+    config.token = token;
+  });
+  PlanningServerOptions options = testing::local_options();
+  options.fleet.nodes.addresses = {{"n1", "https://127.0.0.1:" + std::to_string(agent.tcp_port())}};
+  options.fleet.nodes.token = token;
+  const auto told_by = [&](const std::string& authority, const std::function<bool(const nlohmann::json&)>& wanted) {
+    options.fleet.nodes.ca_file = authority;
+    ServerThread server(options);
+    Client client(server.port(), "");
+    nlohmann::json node;
+    for (int i = 0; i < 600 && (node.is_null() || !wanted(node)); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      node = client.get("/v1/nodes")["nodes"][0];
+    }
+    EXPECT_TRUE(wanted(node)) << node.dump(2);
+    return node;
+  };
+  const nlohmann::json node = told_by(files.certificate, [](const nlohmann::json& now) { return !now["silent"]; });
+  EXPECT_EQ(node["gpus"].size(), 2u);
+  for (const std::string& authority : {other.certificate, std::string()}) {
+    const nlohmann::json refused =
+        told_by(authority, [](const nlohmann::json& now) { return !now["trouble"].get<std::string>().empty(); });
+    EXPECT_TRUE(refused["silent"]);
+    EXPECT_THAT(refused["trouble"].get<std::string>(), HasSubstr("certificate"));
+    EXPECT_TRUE(refused["gpus"].empty()) << "what an agent of no known certificate says is not taken";
+  }
 }
 
 TEST_F(Fleet, AJobHasTheWattsOfGpusThatAreLeasedForIt) {
@@ -139,6 +190,12 @@ TEST_F(Fleet, AJobHasTheWattsOfGpusThatAreLeasedForIt) {
   EXPECT_EQ(told["rows"].back()["power_w"], 100.0 + 102.0);
   EXPECT_TRUE(told["rows"].back()["saved_j"].is_null()) << "nothing has been compared";
   EXPECT_TRUE(told["rows"].back()["version"].is_null()) << "there is no plan";
+  // Of the two GPUs one is asked to keep to 1005 MHz, the other may have its 1410.
+  lease.lock_sm_clocks(2, {Megahertz(1005), Megahertz(1005)});
+  const nlohmann::json clocks = ask_until("/v1/jobs/job/history", [](const nlohmann::json& now) {
+    return !now["rows"].empty() && now["rows"].back()["clock_mhz"] == (1410.0 + 1005.0) / 2;
+  });
+  EXPECT_EQ(clocks["rows"].back()["asked_clock_mhz"], (1410.0 + 1005.0) / 2);
   lease.release();
   (void)ask_until("/v1/fleet", [](const nlohmann::json& now) { return now["gpus_leased"] == 0; });
   // Another job of that name knows nothing of it.

@@ -9,6 +9,7 @@
 
 #include "replay/judged_runs.h"
 #include "replay/recorded_runs.h"
+#include "support/figures.h"
 #include "support/shared_data.h"
 
 namespace flyball {
@@ -39,6 +40,7 @@ TEST_P(RealRuns, AreReplayed) {
 // Transfers that no plan of Perseus waited for are found with EnvPipe's runs: on A40 BERT these take 9 % longer than
 // Perseus's runs alone lead to expect.
 TEST_P(RealRuns, OfTwoPlannersAreReplayed) {
+  FLYBALL_STATISTIC();
   const auto folder = folder_of("perseus", GetParam());
   if (!folder) GTEST_SKIP() << testing::kNoSharedData;
   const RecordedRuns runs = read_runs(*folder);

@@ -18,6 +18,7 @@
 #include "client/refreshed_profile.h"
 #include "client/step_watch.h"
 #include "server/job.h"
+#include "support/figures.h"
 #include "support/virtual_training.h"
 
 namespace flyball {
@@ -391,7 +392,7 @@ TEST_P(Drift, OfAllOperationsIsMeasuredAtOnce) {
   expect_kept_now(living);
 }
 
-INSTANTIATE_TEST_SUITE_P(Boards, Drift, ::testing::Values(1u, 2u, 3u));
+INSTANTIATE_TEST_SUITE_P(Boards, Drift, ::testing::Range(1u, 1u + static_cast<std::uint32_t>(testing::tries(3, 1))));
 
 TEST(Drifts, AreNotSeenWhereThereAreNone) {
   LivingTraining living(four_stages(4));

@@ -41,6 +41,7 @@ TEST(Worlds, PromisesAreKept) {
 // Eight equal stages of 45 ms a microbatch, of which the first and the last load data for 6 ms, give or take a quarter.
 // Little else is slack, and a plan that uses it up waits for the slowest load.
 TEST(Worlds, WhatScattersIsPromisedAndHardlyLate) {
+  FLYBALL_STATISTIC();
   TrainingWorld world;
   world.forward_s.assign(8, 0.015);
   world.backward_s.assign(8, 0.03);

@@ -59,8 +59,7 @@
 
 const kMostStacked = 16;  // stages; of more, only their sum is drawn
 const kHeldBack = new Set(['power_limit', 'thermal', 'hardware_slowdown']);
-const kEventsShown = 12;
-const kUnheard = 90;      // s without a word of a rank, from where on it is said
+const kUnheard = 90;      // s without a word of a rank, from where on that is marked
 const kSlow = 1.01;       // of a rank's usual time, from where on it is marked
 
 /** @param {Figure} energy in J */
@@ -85,14 +84,15 @@ class JobView {
     this.frontier = null;
     this.frontierVersion = -1;
     this.trouble = '';
-    this.allEvents = false;
     this.window = new LiveWindow();
     this.window.onspan = () => { this.ask(); };
     this.past = new Past(source, this.path + '/history');
+    this.events = new EventList(this.past, () => source.changed());
     /** @type {Past[]} */
     this.stages = [];
     this.power = new TimeChart('Power of the job\u2019s GPUs', this.window, {stacked: true, text: powerText, fromZero: true});
     this.time = new TimeChart('Time of an iteration', this.window, {text: timeText});
+    this.clock = new TimeChart('Mean SM clock of the job\u2019s GPUs', this.window, {text: clockText});
     this.saved = new TimeChart('Energy saved against maximum clocks', this.window, {text: hoursText, fromZero: true});
     this.iteration = new IterationView(source, this.path);
     this.pace = new PaceChoice(source, this.path);
@@ -129,7 +129,7 @@ class JobView {
   }
 
   close() {
-    for (const one of [this.power, this.time, this.saved, this.frontierChart, this.iteration]) one.close();
+    for (const one of [this.power, this.time, this.clock, this.saved, this.frontierChart, this.iteration]) one.close();
   }
 
   /** What the GPUs have taken of an iteration so far, as the frontier counts it: one pipeline, one GPU a stage. */
@@ -153,6 +153,7 @@ class JobView {
     this.time.show(times ? [{label: 'measured', color: '--p5'}, {label: 'promised', color: '--p2', dashed: true},
       {label: 'maximum clocks', color: '--p6', dashed: true}] : [],
     this.past.charted([row => row.iteration_s, row => row.promised_iteration_s, row => row.iteration_at_maximum_s]), marks);
+    showClocks(this.clock, this.past);
     this.saved.show(this.past.rows.some(row => row.saved_j !== null) ?
       [{label: 'saved', color: '--p2'}, {label: 'promised', color: '--p6', dashed: true}] : [],
     this.past.charted([row => inHours(row.saved_j), row => inHours(row.promised_saved_j)]), marks);
@@ -177,8 +178,8 @@ class JobView {
     return [title, this.line(job),
       ...(this.trouble ? [make('p', {class: 'alarm', role: 'alert'}, `No news: ${this.trouble}`)] : []),
       this.tiles(job), ...this.attention(job),
-      heading('Over time'), this.window.tools(), this.power.element, this.time.element, this.saved.element,
-      heading('What happened'), this.events(), ...this.iteration.shown(),
+      heading('Over time'), this.window.tools(), this.power.element, this.time.element, this.clock.element, this.saved.element,
+      heading('What happened'), this.events.shown(), ...this.iteration.shown(),
       ...(this.frontier ? [heading('Frontier'), make('p', {class: 'note'},
         'Each point is a plan: no faster one takes less energy. Limited by: ' +
         this.frontier.limited_by.replaceAll('_', ' ') + '.'), this.frontierChart.element,
@@ -246,19 +247,6 @@ class JobView {
     return [heading('Attention'), make('ul', {class: 'alarms'}, all.map(one => make('li', {}, one)))];
   }
 
-  events() {
-    const all = this.past.events.slice().sort((a, b) => b.time_s - a.time_s);
-    const shown = this.allEvents ? all : all.slice(0, kEventsShown);
-    if (all.length === 0) return make('p', {class: 'note'}, 'Nothing has happened in this time.');
-    return make('div', {}, make('ol', {class: 'events'}, shown.map(event => make('li', {class: event.event + (isAlarm(event) ? ' alarm' : '')},
-      make('time', {datetime: new Date(event.time_s * 1000).toISOString()}, momentText(event.time_s)), ' ',
-      (event.event === 'state' || event.event === 'promise' ? event.event + ': ' : '') + event.text))),
-    all.length > kEventsShown ? make('button', {type: 'button', 'aria-expanded': String(this.allEvents), onclick: () => {
-      this.allEvents = !this.allEvents;
-      this.source.changed();
-    }}, this.allEvents ? 'Show the newest only' : `Show all ${all.length}`) : null);
-  }
-
   /**
    * Pipelines over stages, a GPU a cell.
    * @param {JobStatus} job
@@ -296,7 +284,7 @@ function rankCell(rank) {
     make('strong', {}, powerText(rank.power_w)), make('span', {}, clocks || kNothing),
     make('span', {}, `rank ${rank.rank}, `, place),
     rank.iteration_time_s ? make('span', {}, timeText(rank.iteration_time_s) + ' an iteration') : null,
-    unheard > kUnheard ? make('em', {}, `heard ${ageText(unheard)}`) : null,
+    rank.heard_s ? make(unheard > kUnheard ? 'em' : 'span', {}, `heard ${ageText(unheard)}`) : null,
     slow ? make('em', {}, `${rank.slowdown.toFixed(2)} times as slow`) : null,
     rank.silent ? make('em', {}, 'silent') : null,
     held.length ? make('em', {}, reasonsText(held)) : null);

@@ -7,8 +7,8 @@
  * Whether what happened is bad news.
  * @param {PastEvent} event
  */
-const isAlarm = ({event, text}) => (event === 'straggler' && !text.endsWith('again')) ||
-  (event === 'promise' && !/^(kept|unknown)/.test(text)) || (event === 'state' && /^(failed|lost)/.test(text));
+const isAlarm = ({event, text}) => ((event === 'straggler' || event === 'gpu') && !text.endsWith('again')) ||
+  (event === 'promise' && !/^(kept|unknown)/.test(text)) || (event === 'state' && /^(failed|lost|silent)/.test(text));
 
 /** Seconds that a reader can ask for, with their names. */
 const kSpans = /** @type {[number, string, string][]} */ ([
@@ -145,4 +145,14 @@ class Past {
     }
     return out;
   }
+}
+
+/**
+ * The clocks that GPUs held, and those that they were asked to hold at most.
+ * @param {TimeChart} chart
+ * @param {Past} past of a job or of a node
+ */
+function showClocks(chart, past) {
+  chart.show([{label: 'clock', color: '--p2'}, {label: 'asked for', color: '--p6', dashed: true}],
+    past.charted([row => row.clock_mhz, row => row.asked_clock_mhz]), past.marks);
 }

@@ -18,7 +18,8 @@ class NodeView {
     this.window.onspan = () => { this.ask(); };
     this.past = new Past(source, `v1/nodes/${encodeURIComponent(node)}/history`);
     this.power = new TimeChart('Power of the node\u2019s GPUs', this.window, {text: powerText, fromZero: true});
-    this.clock = new TimeChart('Mean SM clock', this.window, {text: value => Math.round(value) + '\u00a0MHz'});
+    this.events = new EventList(this.past, () => source.changed());
+    this.clock = new TimeChart('Mean SM clock', this.window, {text: clockText});
     this.heat = new TimeChart('Highest temperature', this.window, {text: value => Math.round(value) + '\u00a0°C'});
   }
 
@@ -38,10 +39,9 @@ class NodeView {
   }
 
   drawn() {
-    this.power.show([{label: 'power', color: '--p0'}], this.past.charted([row => row.power_w]), []);
-    this.clock.show([{label: 'clock', color: '--p2'}, {label: 'asked for', color: '--p6', dashed: true}],
-      this.past.charted([row => row.clock_mhz, row => row.asked_clock_mhz]), []);
-    this.heat.show([{label: 'temperature', color: '--p5'}], this.past.charted([row => row.temperature_c]), []);
+    this.power.show([{label: 'power', color: '--p0'}], this.past.charted([row => row.power_w]), this.past.marks);
+    showClocks(this.clock, this.past);
+    this.heat.show([{label: 'temperature', color: '--p5'}], this.past.charted([row => row.temperature_c]), this.past.marks);
   }
 
   shown() {
@@ -60,7 +60,8 @@ class NodeView {
       table('GPUs', ['GPU', '<Model', 'Power, W', 'Limit, W', 'Clock, MHz', 'Asked for, MHz', 'Highest, MHz',
         'Temperature, °C', '<Held back by', '<Job', '<Lease'], node.gpus.map(gpu => gpuRow(gpu, this.source)), 'The node has no GPU.'),
       heading('Leases'), this.leases.shown(node),
-      heading('Over time'), this.window.tools(), this.power.element, this.clock.element, this.heat.element];
+      heading('Over time'), this.window.tools(), this.power.element, this.clock.element, this.heat.element,
+      ...(this.past.events.length ? [heading('What happened'), this.events.shown()] : [])];
   }
 }
 

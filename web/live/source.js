@@ -41,6 +41,7 @@
  * @property {number} measured_saving_error_pct
  * @property {number} saved_j
  * @property {number} promised_saved_j
+ * @property {boolean} ordered_maximum
  * @property {number} slow_ranks
  */
 

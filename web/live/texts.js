@@ -25,6 +25,8 @@ function percentText(value, signed = false) {
   if (value === null || value === undefined || !Number.isFinite(value)) return kNothing;
   return (signed && value > 0 ? '+' : '') + value.toFixed(1).replace(/^-/, '\u2212') + '\u00a0%';
 }
+/** @param {number} value in MHz */
+const clockText = value => Math.round(value) + '\u00a0MHz';
 /** @param {number} unix in s */
 const momentText = unix => new Date(unix * 1000).toLocaleString([], {
   month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit'});
