@@ -14,23 +14,23 @@ import math
 import time
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.autograd.profiler import profile, record_function
 
 
 class SelfAttention(nn.Module):
-    def __init__(self, hidden, heads):
+    def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
         self.query = nn.Linear(hidden, hidden)
         self.key = nn.Linear(hidden, hidden)
         self.value = nn.Linear(hidden, hidden)
 
-    def split(self, x):
+    def split(self, x: Tensor) -> Tensor:
         batch, length, hidden = x.shape
         return x.view(batch, length, self.heads, hidden // self.heads).transpose(1, 2)
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         query, key, value = self.split(self.query(x)), self.split(self.key(x)), self.split(self.value(x))
         scores = torch.matmul(query, key.transpose(2, 3)) / math.sqrt(query.shape[-1])
         context = torch.matmul(torch.softmax(scores, -1), value)
@@ -40,89 +40,89 @@ class SelfAttention(nn.Module):
 class Output(nn.Module):
     """Dense layer, residual and normalisation: the end of attention and of the feed-forward part."""
 
-    def __init__(self, width, hidden):
+    def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
         self.dense = nn.Linear(width, hidden)
         self.norm = nn.LayerNorm(hidden)
 
-    def forward(self, x, residual):
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
         return self.norm(self.dense(x) + residual)
 
 
 class Attention(nn.Module):
-    def __init__(self, hidden, heads):
+    def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
         setattr(self, "self", SelfAttention(hidden, heads))
         self.output = Output(hidden, hidden)
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         return self.output(getattr(self, "self")(x), x)
 
 
 class Intermediate(nn.Module):
-    def __init__(self, hidden, width):
+    def __init__(self, hidden: int, width: int) -> None:
         super().__init__()
         self.dense = nn.Linear(hidden, width)
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         return nn.functional.gelu(self.dense(x))
 
 
 class Layer(nn.Module):
-    def __init__(self, hidden, heads):
+    def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
         self.attention = Attention(hidden, heads)
         self.intermediate = Intermediate(hidden, 4 * hidden)
         self.output = Output(4 * hidden, hidden)
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         attended = self.attention(x)
         return self.output(self.intermediate(attended), attended)
 
 
 class Encoder(nn.Module):
-    def __init__(self, layers, hidden, heads):
+    def __init__(self, layers: int, hidden: int, heads: int) -> None:
         super().__init__()
         for i in range(layers):
             self.add_module(f"layer_{i}", Layer(hidden, heads))
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         for layer in self.children():
             x = layer(x)
         return x
 
 
 class Embeddings(nn.Module):
-    def __init__(self, words, length, hidden):
+    def __init__(self, words: int, length: int, hidden: int) -> None:
         super().__init__()
         self.word = nn.Embedding(words, hidden)
         self.position = nn.Embedding(length, hidden)
         self.norm = nn.LayerNorm(hidden)
 
-    def forward(self, words):
+    def forward(self, words: Tensor) -> Tensor:
         return self.norm(self.word(words) + self.position(torch.arange(words.shape[1])))
 
 
 class Bert(nn.Module):
-    def __init__(self, words, length, layers, hidden, heads):
+    def __init__(self, words: int, length: int, layers: int, hidden: int, heads: int) -> None:
         super().__init__()
         self.embeddings = Embeddings(words, length, hidden)
         self.encoder = Encoder(layers, hidden, heads)
         self.pooler = nn.Linear(hidden, hidden)
 
-    def forward(self, words):
+    def forward(self, words: Tensor) -> Tensor:
         return torch.tanh(self.pooler(self.encoder(self.embeddings(words))[:, 0]))
 
 
-def annotate(module, name):
+def annotate(module: nn.Module, name: str) -> None:
     """The profiler's view of the module's forward pass is a frame of its own, under its parent's."""
-    frames = []
+    frames: list[record_function] = []
 
-    def enter(*_):
+    def enter(*_: object) -> None:
         frames.append(record_function(name))
         frames[-1].__enter__()
 
-    def leave(*_):
+    def leave(*_: object) -> None:
         frames.pop().__exit__(None, None, None)
 
     module.register_forward_pre_hook(enter)
@@ -131,7 +131,7 @@ def annotate(module, name):
         annotate(child, child_name)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trace", default="trace.json", help="where to write the trace")
     parser.add_argument("--layers", type=int, default=12)
@@ -152,7 +152,7 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     words = torch.randint(options.words, (options.batch, options.sequence))
 
-    def step():
+    def step() -> None:
         optimizer.zero_grad()
         loss = model(words).square().mean()
         loss.backward()
@@ -170,7 +170,7 @@ def main():
     print(f"wrote {options.trace}: {options.steps} steps in {time.time() - begin:.2f} s")
 
 
-def to_unix_time(path, begin):
+def to_unix_time(path: str, begin: float) -> None:
     """The older profiler counts microseconds from its own start; the mark "begin" ties that to the clock of the meters."""
     with open(path, encoding="utf-8") as file:
         trace = json.load(file)

@@ -6,20 +6,28 @@ energy on simulated GPUs. See README.md.
     train.py --no-flyball --steps N                                       the same training without
 """
 
+from __future__ import annotations
+
 import argparse
 import hashlib
 import json
 import os
 import sys
 import tempfile
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from pipeline import Pipeline, Stage  # noqa: E402
 from simulated_gpu import SimulatedGpu  # noqa: E402
+
+if TYPE_CHECKING:
+    from flyball import Session, SessionState
 
 # Of a microbatch at the highest clock, in the GPU's seconds: GPT-3 1.3B in four stages on A100 PCIe.
 FORWARD_S = [0.0444, 0.0444, 0.0518, 0.0474]
@@ -27,7 +35,8 @@ BACKWARD_S = [0.1162, 0.1162, 0.1356, 0.1239]
 OPTIMIZER_S = 0.02
 
 
-def tokens(step, microbatches, batch=4, length=17, vocabulary=64):
+def tokens(step: int, microbatches: int, batch: int = 4, length: int = 17,
+           vocabulary: int = 64) -> tuple[Tensor, Tensor]:
     """Sequences that go on by a rule, each from a random token: there is something to learn."""
     generator = torch.Generator().manual_seed(step)
     token = torch.randint(vocabulary, (microbatches, batch, 1), generator=generator)
@@ -39,16 +48,16 @@ def tokens(step, microbatches, batch=4, length=17, vocabulary=64):
 
 
 class Trainer:
-    def __init__(self, options, rank):
+    def __init__(self, options: argparse.Namespace, rank: int) -> None:
         self.options, self.rank = options, rank
         self.gpu = SimulatedGpu(rank)
         self.session = None if options.no_flyball else self.open_session()
         self.model = Stage(rank, options.stages)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=3e-3)
         self.pipeline = Pipeline(self.model, options.microbatches, self.session, self.computes)
-        self.losses = []
+        self.losses: list[float] = []
 
-    def open_session(self):
+    def open_session(self) -> Session:
         import flyball
 
         options, scale = self.options, self.gpu.time_scale
@@ -64,20 +73,20 @@ class Trainer:
             time_scale=scale, sampling_s=max(0.001, 0.004 / scale), clock_poll_s=max(0.0001, 0.0005 / scale),
             notice=lambda words: print(f"stage {self.rank}: {words}", file=sys.stderr, flush=True))
 
-    def memory_limit(self):
+    def memory_limit(self) -> list[int]:
         """What 1F1B holds at a time, and so many microbatches more."""
         options = self.options
         return [min(options.microbatches, options.stages - stage + options.more_memory)
                 for stage in range(options.stages)]
 
-    def computes(self, kind):
+    def computes(self, kind: str) -> AbstractContextManager[None]:
         seconds = (FORWARD_S if kind == "forward" else BACKWARD_S)[self.rank % len(FORWARD_S)]
         return self.gpu.computes(kind, seconds)
 
-    def iterate(self, phase=0):
+    def iterate(self, phase: int = 0) -> int:
         """One iteration of all stages. `phase` is this rank's; returns the lowest of all ranks'."""
+        self.pipeline.agree_on_order()
         if self.session:
-            self.pipeline.agree_on_order()
             self.session.step_begin()
         inputs, targets = tokens(len(self.losses), self.options.microbatches)
         loss = self.pipeline.step(inputs, targets)
@@ -92,9 +101,9 @@ class Trainer:
             self.session.step_end()
         return int(-known[1].item())
 
-    def measure(self, name):
+    def measure(self, session: Session, name: str) -> dict[str, float]:
         """The mean iteration of a window of them, by the GPUs' energy counters."""
-        with self.session.window() as window:
+        with session.window() as window:
             for _ in range(self.options.window):
                 self.iterate()
         joules = torch.tensor([window.energy_j], dtype=torch.float64)
@@ -104,33 +113,33 @@ class Trainer:
             print(f"{name:16} {figures['time_s']:.4f} s  {figures['energy_j']:.1f} J per iteration", flush=True)
         return figures
 
-    def iterate_until(self, done):
+    def iterate_until(self, session: Session, done: Callable[[SessionState], bool]) -> None:
         for _ in range(2000):
-            if self.iterate(done()) == 1:
+            if self.iterate(done(session.state)) == 1:
                 return
-        raise RuntimeError(f"stage {self.rank} waits in vain: {self.session.state}")
+        raise RuntimeError(f"stage {self.rank} waits in vain: {session.state}")
 
-    def train_with_flyball(self):
+    def train_with_flyball(self, session: Session) -> dict[str, Any]:
         self.iterate()
-        report = {"maximum clocks": self.measure("maximum clocks")}
-        self.session.profile_again()
-        self.iterate_until(lambda: self.session.state.phase != "profiling")
-        report["profile"] = self.session.profile_csv
-        self.iterate_until(lambda: self.session.state.schedule_version > 0 and not self.session.state.reconfiguring)
+        report: dict[str, Any] = {"maximum clocks": self.measure(session, "maximum clocks")}
+        session.profile_again()
+        self.iterate_until(session, lambda state: state.phase != "profiling")
+        report["profile"] = session.profile_csv
+        self.iterate_until(session, lambda state: state.schedule_version > 0 and not state.reconfiguring)
         self.iterate()
-        report["planned"] = self.measure("planned")
-        state = self.session.state
+        report["planned"] = self.measure(session, "planned")
+        state = session.state
         report["promised"] = {"time_s": state.planned_time_s, "energy_j": state.planned_energy_j}
         report["clocks_set"] = state.clocks_set
         report["order"], report["most_held"] = state.order, self.pipeline.most_held
-        report["schedule"] = self.session.schedule
+        report["schedule"] = session.schedule
         return report
 
-    def train(self):
-        report = {}
+    def train(self) -> dict[str, Any]:
+        report: dict[str, Any] = {}
         if self.session:
-            with self.session:
-                report = self.train_with_flyball()
+            with self.session as session:
+                report = self.train_with_flyball(session)
         else:
             while len(self.losses) < self.options.steps:
                 self.iterate()
@@ -142,10 +151,10 @@ class Trainer:
         return report
 
 
-def run(rank, options, meeting_point):
+def run(rank: int, options: argparse.Namespace, meeting_point: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{meeting_point}", rank=rank, world_size=options.stages)
-    reports = [None] * options.stages
+    reports: list[dict[str, Any]] = [{}] * options.stages
     dist.all_gather_object(reports, Trainer(options, rank).train())
     dist.destroy_process_group()
     if rank != 0:
@@ -157,7 +166,7 @@ def run(rank, options, meeting_point):
             json.dump(reports, file)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stages", type=int, default=4, help="processes, one GPU each (default 4)")
     parser.add_argument("--microbatches", type=int, default=6, help="microbatches per iteration (default 6)")

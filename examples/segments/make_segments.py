@@ -19,13 +19,13 @@ SEGMENTS = {  # computation and communication at the highest clock in ms, how mu
 }
 
 
-def row(clock, computing, waiting=0.0, **setting):
+def row(clock: int, computing: float, waiting: float = 0.0, **setting: str | int) -> str:
     joules = 1e-3 * (computing * (90.0 + 230.0 * (clock / CLOCKS[0]) ** 3) + waiting * 80.0)
     seconds = 1e-3 * (computing + waiting)
     return json.dumps({"freq": clock, **setting, "time_s": round(seconds, 8), "energy_j": round(joules, 6)})
 
 
-def main():
+def main() -> None:
     folder = pathlib.Path(__file__).parent
     for name, (compute, transfer, share) in SEGMENTS.items():
         rows = []
@@ -33,8 +33,7 @@ def main():
             for kernel, sm in SETTINGS:
                 computing = compute * (CLOCKS[0] / clock) ** 0.9 * (1.0 + sm / 108.0)
                 waiting = max(0.0, transfer * (1.0 + 6.0 / sm) - share[kernel] * computing)
-                setting = {"overlap_start": kernel, "overlap_end": "none", "sm": sm, "block": 1024}
-                rows.append(row(clock, computing, waiting, **setting))
+                rows.append(row(clock, computing, waiting, overlap_start=kernel, overlap_end="none", sm=sm, block=1024))
         (folder / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
     for name, milliseconds in {"embedding": 0.9, "output": 2.6}.items():
         rows = [row(clock, milliseconds * (CLOCKS[0] / clock) ** 0.9) for clock in CLOCKS]
