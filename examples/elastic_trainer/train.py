@@ -14,7 +14,7 @@ import sys
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 
 import flyball
 
@@ -24,19 +24,22 @@ from simulated_gpu import SimulatedGpu  # noqa: E402  (real GPUs need none of it
 BATCH = 64  # of all ranks together, so that the training is the same whatever their number
 
 
-def from_environment(*names):
+def from_environment(*names: str) -> int:
     """What torchrun says, or srun."""
-    return next((int(os.environ[name]) for name in names if name in os.environ), None)
+    for name in names:
+        if name in os.environ:
+            return int(os.environ[name])
+    sys.exit(f"train.py: neither {' nor '.join(names)} is set; start the program by torchrun or srun")
 
 
-def samples(iteration, rank, ranks):
+def samples(iteration: int, rank: int, ranks: int) -> tuple[Tensor, Tensor]:
     """This rank's part of the iteration's batch: every rank makes all of it, from the iteration's number."""
     generator = torch.Generator().manual_seed(iteration)
     inputs = torch.randn(BATCH, 8, generator=generator)
     return inputs[rank::ranks], inputs[rank::ranks].square().sum(1, keepdim=True)
 
 
-def train_one(model, optimizer, iteration, rank, ranks):
+def train_one(model: nn.Module, optimizer: torch.optim.Optimizer, iteration: int, rank: int, ranks: int) -> float:
     inputs, targets = samples(iteration, rank, ranks)
     loss = (model(inputs) - targets).square().sum() / BATCH
     optimizer.zero_grad()
@@ -46,24 +49,24 @@ def train_one(model, optimizer, iteration, rank, ranks):
     optimizer.step()
     total = loss.detach().clone()
     dist.all_reduce(total)
-    return total.item()
+    return float(total)
 
 
-def write(path, state):
+def write(path: pathlib.Path, state: dict[str, object]) -> None:
     """A checkpoint is there whole, or the one before it."""
     fresh = path.with_suffix(".new")
     torch.save(state, fresh)
     fresh.replace(path)
 
 
-def agree(stop):
+def agree(stop: bool) -> bool:
     """What rank 0 was told is told to all."""
     told = torch.tensor([int(stop)])
     dist.broadcast(told, 0)
     return bool(told)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--iterations", type=int, default=100)
     parser.add_argument("--checkpoint", type=pathlib.Path, required=True, help="on a file system that all nodes share")
