@@ -118,7 +118,7 @@ portable-wheels: tarball ## wheels for any Linux with glibc 2.28, in build/wheel
 
 check-tarball: tarball build ## try it in a clean Debian 11, beside the program that is built here (needs root)
 	@scripts/setup package-test
-	@tests/tarball/tarball_test.py --against build/flyball build/flyball-*-linux-x86_64.tar.gz
+	@tests/tarball/tarball_test.py --against build/flyball build/flyball-*-linux-$(ARCH).tar.gz
 
 bench: ## build and run the benchmarks
 	@scripts/setup build bench
@@ -220,7 +220,7 @@ page: page-setup ## try the planning server's page, and all reports, in a real C
 
 page-goals: page-setup ## judge time and memory of server, page and reports by their goals, on a machine that does nothing else
 	@FLYBALL_JUDGE_GOALS=1 build/page-venv/bin/python tests/page/report_test.py large
-	@FLYBALL_JUDGE_GOALS=1 build/page-venv/bin/python tests/page/page_test.py paints what_if
+	@FLYBALL_JUDGE_GOALS=1 build/page-venv/bin/python tests/page/page_test.py paints what_if slow_pipeline
 	@build/page-venv/bin/python bench/fleet_load.py --page --judge
 
 site: build ## the manual as a site, all links checked: build/site/index.html (MkDocs from PyPI)

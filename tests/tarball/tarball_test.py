@@ -3,17 +3,22 @@
 
   tests/tarball/tarball_test.py TARBALL [--against PROGRAM] [--root FOLDER]
 
-Debian 11 is made by debootstrap in FOLDER (default: build/portable/debian-11) unless it is there. Needs root. With
-PROGRAM, the build of this machine, the same commands must print the same there and here: the same words, and figures to a
-part in 10^9. Each check is a line; the status is 0 when all are ok.
+Debian 11 is made by debootstrap in FOLDER (default: build/portable/debian-11, or -aarch64 with that tarball) unless it is
+there. Needs root. Where the tarball is for another processor, QEMU runs all of that Debian. With PROGRAM, the build of this
+machine, the same commands must print the same there and here: the same words, and figures to a part in 10^9. Each check is
+a line; the status is 0 when all are ok.
 """
 import argparse
+import contextlib
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # What a program says of its own run.
@@ -72,7 +77,36 @@ flyball --version
 """
 
 
-def debian(folder: pathlib.Path) -> None:
+# How programs begin (ELF, 64 bits, little-endian, executable or shared object, machine 183) and which bits of that count.
+AARCH64 = (r"\x7fELF\x02\x01\x01" + r"\x00" * 9 + r"\x02\x00\xb7\x00",
+           r"\xff" * 7 + r"\x00" + r"\xff" * 8 + r"\xfe" + r"\xff" * 3)
+
+
+@contextlib.contextmanager
+def emulated(processor: str) -> Iterator[None]:
+    """Meanwhile the kernel has QEMU run the programs of that processor, in folders with a system of their own, too."""
+    if processor == platform.machine():
+        yield
+        return
+    if processor != "aarch64":
+        sys.exit(f"tarball_test: a tarball for {processor} is tried on such a machine")
+    emulator = shutil.which("qemu-aarch64-static")
+    if emulator is None:
+        sys.exit("tarball_test: there is no qemu-aarch64-static; scripts/setup portable installs it")
+    magic, mask = AARCH64
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["mount", "-t", "binfmt_misc", "none", folder], check=True)
+        ours = pathlib.Path(folder, f"flyball-{os.getpid()}")
+        try:
+            (ours.parent / "register").write_text(f":{ours.name}:M::{magic}:{mask}:{emulator}:F\n")
+            yield
+        finally:
+            if ours.exists():
+                ours.write_text("-1\n")
+            subprocess.run(["umount", folder], check=True)
+
+
+def debian(folder: pathlib.Path, architecture: str) -> None:
     if (folder / "complete").exists():
         return
     shutil.rmtree(folder, ignore_errors=True)
@@ -80,7 +114,7 @@ def debian(folder: pathlib.Path) -> None:
     # From where this system has its own packages.
     sites = subprocess.run(["apt-get", "indextargets", "Created-By: Packages", "Origin: Debian", "--format", "$(REPO_URI)"],
                            check=True, capture_output=True, text=True).stdout.split()
-    subprocess.run(["debootstrap", "--variant=minbase", "bullseye", folder, sites[0]], check=True,
+    subprocess.run(["debootstrap", f"--arch={architecture}", "--variant=minbase", "bullseye", folder, sites[0]], check=True,
                    stdout=subprocess.DEVNULL)
     (folder / "complete").touch()
 
@@ -145,13 +179,7 @@ def here(program: pathlib.Path, work: pathlib.Path, command: str) -> subprocess.
                           text=True, check=False, timeout=600)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tarball", type=pathlib.Path)
-    parser.add_argument("--against", type=pathlib.Path, metavar="PROGRAM")
-    parser.add_argument("--root", type=pathlib.Path, metavar="FOLDER", default=ROOT / "build/portable/debian-11")
-    options = parser.parse_args()
-    debian(options.root)
+def judge(options: argparse.Namespace) -> int:
     prepare(options.root, options.tarball)
     inputs(options.root / "work")
     name = certificate(options.root / "work")
@@ -184,6 +212,20 @@ def main() -> int:
         report(check, problem)
     print(f"{len(SAME) + 3 - failed} passed, {failed} failed")
     return 1 if failed else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tarball", type=pathlib.Path)
+    parser.add_argument("--against", type=pathlib.Path, metavar="PROGRAM")
+    parser.add_argument("--root", type=pathlib.Path, metavar="FOLDER")
+    options = parser.parse_args()
+    processor = "aarch64" if "aarch64" in options.tarball.name else "x86_64"
+    name = "debian-11" if processor == "x86_64" else f"debian-11-{processor}"
+    options.root = options.root or ROOT / "build/portable" / name
+    with emulated(processor):
+        debian(options.root, {"x86_64": "amd64", "aarch64": "arm64"}[processor])
+        return judge(options)
 
 
 if __name__ == "__main__":
