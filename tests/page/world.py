@@ -134,11 +134,12 @@ class World:
                               "0.3", "--carbon", "380", "--controller", f"127.0.0.1:{self.controller_port}"])
         wait_until("the server", lambda: self.ask("/healthz"))
 
-    def start_training(self, job, *options):
-        return self.start("training", [BUILD / "pipeline_trainer", "--server", self.address, "--job", job, "--token",
-                                       secrets.token_hex(20), "--clocks", self.folder / "n1.sock", "--data-parallel", "2",
-                                       "--microbatches", "6", "--clock-stride", "16", "--steps-per-clock", "2", "--quiet",
-                                       *options], self.boards["n1"])
+    def start_training(self, job, *options, node="n1"):
+        """On all GPUs of a node; its process is "training-" and the node's name."""
+        return self.start(f"training-{node}", [
+            BUILD / "pipeline_trainer", "--server", self.address, "--job", job, "--token", secrets.token_hex(20), "--clocks",
+            self.folder / f"{node}.sock", "--data-parallel", "2", "--microbatches", "6", "--clock-stride", "16",
+            "--steps-per-clock", "2", "--quiet", *options], self.boards[node])
 
     def ask(self, path, body=None, token=None):
         """What the server answers, in JSON; a body makes it a POST."""

@@ -15,7 +15,7 @@ class EventList {
   }
 
   shown() {
-    const all = this.past.events.slice().sort((a, b) => b.time_s - a.time_s);
+    const all = this.past.events.slice().reverse();
     if (all.length === 0) return make('p', {class: 'note'}, 'Nothing has happened in this time.');
     const shown = this.all ? all : all.slice(0, kEventsShown);
     const items = shown.map(event => make('li', {class: event.event + (isAlarm(event) ? ' alarm' : '')},
