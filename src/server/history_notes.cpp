@@ -42,12 +42,12 @@ std::string with_cause(const std::string& what, std::string_view cause) {
 std::vector<HistoryNote> JobNotes::look(const Job& job) {
   const JobPromise& promise = job.promise().known();
   const std::shared_ptr<const Deployment>& current = job.current();
-  Seen now{job.state(), current ? current->version : 0, promise.verdict, job.stored().ordered_maximum,
-           job.found().all()};
+  const Seen now{job.state(), current ? current->version : 0, promise.verdict, job.stored().ordered_maximum};
   std::vector<HistoryNote> notes;
   if (!seen_) {
     if (now.state == JobState::kRegistering) notes.push_back({"state", std::string(name_of(now.state))});
-    seen_ = std::move(now);
+    seen_ = now;
+    for (const auto& [rank, found] : job.found().all()) slow_.emplace(rank, found.slowdown);
     return notes;
   }
   if (now.state != seen_->state) notes.push_back({"state", std::string(name_of(now.state))});
@@ -56,21 +56,28 @@ std::vector<HistoryNote> JobNotes::look(const Job& job) {
     notes.push_back(
         {"schedule", now.ordered_maximum ? "ordered to maximum clocks" : "ordered back to the plan's clocks"});
   }
-  for (const auto& [rank, found] : now.slow) {
-    const auto before = seen_->slow.find(rank);
-    const bool is_known = before != seen_->slow.end() && before->second.slowdown == found.slowdown;
-    if (!is_known) notes.push_back({"straggler", text_of(rank, found)});
-  }
-  for (const auto& [rank, found] : seen_->slow) {
-    if (!now.slow.contains(rank)) {
-      notes.push_back({"straggler", fmt::format("rank {} computes as fast as usual again", rank)});
-    }
-  }
+  note_stragglers(job.found().all(), notes);
   if (now.promise != seen_->promise) {
     notes.push_back({"promise", with_cause(std::string(name_of(now.promise)), promise.cause)});
   }
-  seen_ = std::move(now);
+  seen_ = now;
   return notes;
+}
+
+void JobNotes::note_stragglers(const std::map<int, FoundStragglers::Found>& now, std::vector<HistoryNote>& notes) {
+  auto old = slow_.begin();
+  const auto recovered = [&] {
+    notes.push_back({"straggler", fmt::format("rank {} computes as fast as usual again", old->first)});
+    old = slow_.erase(old);
+  };
+  for (const auto& [rank, found] : now) {
+    while (old != slow_.end() && old->first < rank) recovered();
+    if (old == slow_.end() || old->first != rank) old = slow_.emplace_hint(old, rank, 0.0);
+    if (old->second != found.slowdown) notes.push_back({"straggler", text_of(rank, found)});
+    old->second = found.slowdown;
+    ++old;
+  }
+  while (old != slow_.end()) recovered();
 }
 
 std::vector<HistoryNote> NodeNotes::look(const WatchedNode& node) {

@@ -61,6 +61,7 @@ run = wandb.init(project="flyball", mode="offline", dir=sys.argv[1], settings=wa
 wandb.log({"loss": 1.0}, step=100)  # the training has counted further than the lines that follow
 all = train(step_log.to_wandb(run))
 run.finish()
+wandb.teardown()  # only now its service has written all
 told = {}
 for record in records(glob.glob(sys.argv[1] + "/wandb/offline-run-*/*.wandb")[0]):
     row = {(item.key or item.nested_key[0]): json.loads(item.value_json) for item in record.history.item}
