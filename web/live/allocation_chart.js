@@ -316,10 +316,10 @@ class AllocationChart {
     }
     this.at = at;
     picture.append(this.marks);
-    this.rows.replaceChildren(picture);
-    this.axis.replaceChildren(drawn('svg', {width, height: 18}, ...ticks.map(({v, label}) =>
+    renew(this.rows, [picture]);
+    renew(this.axis, [drawn('svg', {width, height: 18}, ...ticks.map(({v, label}) =>
       drawn('text', {class: 'soft', x: at(v), y: 13, 'text-anchor': at(v) > width - 3.5 * label.length ? 'end' : 'middle'},
-        label))));
+        label)))]);
     this.explain([...shown.values()], now);
     this.mark();
     this.tabulate();

@@ -57,7 +57,7 @@ function noteServerTime(time) {
 
 const kTokenKey = 'flyball-token';
 
-/** Tells by the event "change" that it knows something new. */
+/** Tells by the event "change" that it knows something new, and by "news" that it does and that a second is early enough. */
 class Asker extends EventTarget {
   /** @param {string} asked what answers, in words */
   constructor(asked) {

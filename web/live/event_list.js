@@ -15,7 +15,8 @@ class EventList {
   }
 
   shown() {
-    const all = this.past.events.slice().reverse();
+    const {events} = this.past;
+    const all = events.map((_, at) => events[events.length - 1 - at]);
     if (all.length === 0) return make('p', {class: 'note'}, 'Nothing has happened in this time.');
     const shown = this.all ? all : all.slice(0, kEventsShown);
     const items = shown.map(event => make('li', {class: event.event + (isAlarm(event) ? ' alarm' : '')},

@@ -35,7 +35,11 @@ class Page {
     this.view = {title: '', shown: () => []};
     this.drawing = false;
     this.asking = false;
+    this.later = 0;
     this.source.addEventListener('change', () => this.draw());
+    this.source.addEventListener('news', () => {
+      this.later ||= setTimeout(() => this.draw(), kAskEvery);
+    });
     addEventListener('hashchange', () => this.go(true));
     document.addEventListener('visibilitychange', () => this.ask());
     document.querySelector('.key')?.addEventListener('click', () => this.dialog.showModal());
@@ -98,6 +102,8 @@ class Page {
   }
 
   draw() {
+    clearTimeout(this.later);
+    this.later = 0;
     if (this.drawing) return;
     this.drawing = true;
     requestAnimationFrame(() => {

@@ -130,7 +130,7 @@ class Source extends Asker {
       const events = text.split('\n\n');
       text = events.pop() || '';
       for (const event of events) this.take(event);
-      this.changed();
+      this.dispatchEvent(new Event('news'));
     }
   }
 
