@@ -56,6 +56,39 @@ function hatching(x, y, width, height) {
   return path;
 }
 
+/** Rectangles to be hatched; of hundreds of lanes that nobody has heard, those of a node side by side are one. */
+class Hatched {
+  constructor() {
+    /** @type {{x: number, y: number, width: number, height: number}[]} */
+    this.all = [];
+    /** @type {Map<string, {y: number, height: number}>} the last ones, by where they begin and how wide they are */
+    this.last = new Map();
+  }
+
+  /**
+   * @param {number} x
+   * @param {number} y
+   * @param {number} width
+   * @param {number} height
+   */
+  add(x, y, width, height) {
+    const key = `${x} ${width}`;
+    const above = this.last.get(key);
+    if (above && Math.abs(above.y + above.height - y) < .01) {
+      above.height += height;
+      return;
+    }
+    const one = {x, y, width, height};
+    this.last.set(key, one);
+    this.all.push(one);
+  }
+
+  /** @returns {Element[]} */
+  drawn() {
+    return this.all.map(one => drawn('path', {class: 'hatch', d: hatching(one.x, one.y, one.width, one.height)}));
+  }
+}
+
 /** @param {Allocation} held */
 const isFree = held => held.holder === '';
 
@@ -277,6 +310,7 @@ class AllocationChart {
     const now = {free: 0, unknown: 0};
     /** @type {Set<string>} what has a name in the row above, or needs none there */
     let named = new Set();
+    const hatched = new Hatched();
     for (const lane of this.lanes) {
       const above = named;
       named = new Set();
@@ -303,7 +337,7 @@ class AllocationChart {
         const css = !held ? 'unknown' : isFree(held) ? 'free' : held.job ? 'f' + this.colors.get(held.job) : 'other';
         row.append(drawn('rect', {class: 'bar ' + css, x, y, width: until - x, height: height - gap,
           'data-job': held?.job || ''}));
-        if (!held) row.append(drawn('path', {class: 'hatch', d: hatching(x, y, until - x, height - gap)}));
+        if (!held) hatched.add(x, y, until - x, height - gap);
         const words = this.whoOf(held);
         const key = JSON.stringify([node, words]);
         const isNamed = above.has(key) || (until - x > 7 * words.length + 8);
@@ -315,7 +349,7 @@ class AllocationChart {
       picture.append(row);
     }
     this.at = at;
-    picture.append(this.marks);
+    picture.append(...hatched.drawn(), this.marks);
     renew(this.rows, [picture]);
     renew(this.axis, [drawn('svg', {width, height: 18}, ...ticks.map(({v, label}) =>
       drawn('text', {class: 'soft', x: at(v), y: 13, 'text-anchor': at(v) > width - 3.5 * label.length ? 'end' : 'middle'},
