@@ -26,7 +26,8 @@ export CCACHE_NOHASHDIR := 1
 .DEFAULT_GOAL := help
 .PHONY: help setup build test way-in python demo slurm-demo slurm-build slurm slurm-kills slurm-trace \
   tarball portable-wheels check-tarball bench peers paper-tables real-runs measured-tables \
-  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks monitoring page page-setup page-goals sdist sim-wheel others check-wheel deb check-deb site clean
+  promise-worlds discrete-bound lint format asan tsan fuzz openapi-fuzz abuse frameworks \
+  monitoring page page-setup page-goals sdist sim-wheel others check-wheel deb check-deb site clean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets

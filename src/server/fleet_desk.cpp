@@ -301,8 +301,8 @@ void FleetDesk::keep(const WatchedNodes& nodes, const FleetStatus& all) {
   const std::map<std::string, LeasedGpus> leased = leased_gpus(nodes);
   std::map<std::string, JobNotes> notes;  // without those of jobs that are gone
   for (const Job* job : book_.jobs()) {
-    note(*job);
     const std::string source = source_of(*job);
+    keep_notes(kJobs, source, job_notes_[source].look(*job));
     notes[source] = std::move(job_notes_[source]);
     if (!is_alive(*job)) continue;
     const auto known = leased.find(job->id());

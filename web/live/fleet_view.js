@@ -35,7 +35,8 @@ function jobTable(source) {
     'Longer, than maximum clocks', '<Promise', 'Slow, ranks'],
   jobs.map(job => {
     const power = source.jobPower.get(job.job);
-    return [make('a', {href: jobAddress(job.job)}, make('bdi', {}, job.name || job.job)), [stateBadge(job.state), job.ordered_maximum ? ' maximum clocks' : null],
+    return [make('a', {href: jobAddress(job.job)}, make('bdi', {}, job.name || job.job)),
+      [stateBadge(job.state), job.ordered_maximum ? ' maximum clocks' : null],
       power ? power.gpus : kNothing, powerText(power?.power_w),
       job.measured_saving_error_pct ? savedText(job.saved_j) : kNothing, savingText(job),
       job.promised_saving_pct ? percentText(job.promised_saving_pct) : kNothing, slowdownText(job),
